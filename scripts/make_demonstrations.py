@@ -4,12 +4,11 @@
 
 Reads data/trajectories/ and plays in our own games, shop and recipes. Writes
 ldm/agents/demonstrations/ENV.jsonl (whole tasks), ENV.skills.jsonl (atomic skills),
-ENV.plans.jsonl or ENV.plans.json (how tasks divide) and ENV.rounds.json (plans in rounds).
+ENV.plans.jsonl (how tasks divide) and ENV.rounds.json (plans in rounds).
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -17,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
 from ldm.agents.demonstrations import DIVISIONS as DIVISION_FILE
-from ldm.agents.demonstrations import PLANS, SHIPPED
+from ldm.agents.demonstrations import SHIPPED
 from ldm.agents.demonstrations import SKILLS as SKILL_FILE
 from ldm.deps.styles import ROUNDS
 from ldm.types import Trajectory
@@ -33,12 +32,9 @@ TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories"
 def main() -> None:
     """Write the files of every environment."""
     for env, rules in RULES.items():
-        episodes, plans = demonstrations(rules, records.read(TRAJECTORIES / rules.file, Trajectory))
+        episodes = demonstrations(rules, records.read(TRAJECTORIES / rules.file, Trajectory))
         skills = SKILLS[env].demonstrations() if env in SKILLS else []
         records.write(SHIPPED / f"{env}.jsonl", episodes)
-        if plans:
-            text = json.dumps(plans, indent=1, ensure_ascii=False) + "\n"
-            (SHIPPED / f"{env}{PLANS}").write_text(text, encoding="utf-8")
         if skills:
             records.write(SHIPPED / f"{env}{SKILL_FILE}", skills)
         if env in DIVISIONS:

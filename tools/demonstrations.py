@@ -2,7 +2,7 @@
 
 Of each kind the shortest episodes are picked in which something had to be searched, chosen or
 crafted first. The thoughts are think steps, made by rules, that say what was seen, what is held and
-what comes next. Where there is a rule for it, a plan divides the task into sub-tasks.
+what comes next.
 """
 
 from __future__ import annotations
@@ -283,31 +283,23 @@ class Rules(NamedTuple):
     """How demonstrations of one environment are made from recorded episodes.
 
     file: the episodes, below data/trajectories. pick: the episodes to show.
-    think: the thought before each of some steps. divide: the plan; None where planners are shown
-    other tasks (`tools.planner_examples`).
+    think: the thought before each of some steps.
     """
 
     file: str
     pick: Callable[[Sequence[Trajectory]], Iterable[Trajectory]]
     think: Callable[[Trajectory], Thoughts]
-    divide: Callable[[Trajectory], str] | None = None
 
 
 RULES = {
     "alfworld": Rules("alfworld/demo_train.jsonl", _pick_alfworld, _think_alfworld),
-    "hotpotqa": Rules(
-        "hotpotqa/demo_train.jsonl.gz", hotpotqa.pick, hotpotqa.think, hotpotqa.divide
-    ),
+    "hotpotqa": Rules("hotpotqa/demo_train.jsonl.gz", hotpotqa.pick, hotpotqa.think),
     "textcraft": Rules("textcraft/train.jsonl.gz", _pick_textcraft, _think_textcraft),
     "webshop": Rules("webshop/demo_train.jsonl.gz", _pick_webshop, _think_webshop),
 }
 
 
-def demonstrations(
-    rules: Rules, episodes: Sequence[Trajectory]
-) -> tuple[list[Trajectory], dict[str, str]]:
-    """Return the demonstrations picked from `episodes`, and the plan of each by the task's id."""
+def demonstrations(rules: Rules, episodes: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return the demonstrations picked from `episodes`."""
     silent = [_without_first_look(episode) for episode in rules.pick(episodes)]
-    thoughtful = [_with_thoughts(episode, rules.think(episode)) for episode in silent]
-    divide = rules.divide
-    return thoughtful, {one.task.id: divide(one) for one in thoughtful} if divide else {}
+    return [_with_thoughts(episode, rules.think(episode)) for episode in silent]

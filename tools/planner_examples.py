@@ -1,8 +1,9 @@
 """How tasks divide into sub-tasks, as planners are shown it (ADaPT, arXiv 2311.05772, App. A).
 
-Six tasks in one household of our own, which is no game; two in a shop and two of crafting, in tasks
-of our own. Some are sub-tasks, since a planner is also asked for those. The short plans are
-ADaPT's, the detailed ones those of a planner whose plan nobody divides further (its App. B).
+Six tasks in one household of our own, which is no game; two in a shop, two of crafting and two
+questions, in tasks of our own. Some are sub-tasks, since a planner is also asked for those. The
+short plans are ADaPT's, the detailed ones those of a planner whose plan nobody divides further (its
+App. B).
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ldm.agents.demonstrations import Division
+from ldm.agents.demonstrations import Division, load
 from ldm.envs import load_env
 from ldm.episode import Environment
 from ldm.reason.excerpts import without_goal
+from tools.hotpotqa.demonstrations import divide
 
 _HOUSEHOLD = (
     "You are in the middle of a room. Looking quickly around you, you see a bed 1, a cabinet 3, a "
@@ -164,10 +166,24 @@ def _shopping() -> list[Division]:
     ]
 
 
+def _questions() -> list[Division]:
+    """Return the first question of each kind among the demonstrations."""
+    firsts = {one.task.kind: one for one in reversed(load("hotpotqa"))}
+    return [
+        Division(one.task.goal, one.opening, divide(one), divide(one), source=one.task.leak_key)
+        for _, one in sorted(firsts.items())
+    ]
+
+
 def _environment(name: str, **options: Any) -> Environment:
     env_class = load_env(name)
     environment: Environment = env_class(env_class.Options(**options))
     return environment
 
 
-DIVISIONS = {"alfworld": _household, "textcraft": _crafting, "webshop": _shopping}
+DIVISIONS = {
+    "alfworld": _household,
+    "hotpotqa": _questions,
+    "textcraft": _crafting,
+    "webshop": _shopping,
+}

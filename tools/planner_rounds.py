@@ -16,12 +16,13 @@ from typing import Any
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
 from ldm.deps.parser import listing
-from ldm.deps.select import data_of, held
+from ldm.deps.select import NOTE, held
 from ldm.deps.styles import DepsOptions
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
 from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.reason.excerpts import without_goal
+from ldm.reporting import noted
 from ldm.types import Reading, Task, Trajectory, Usage
 
 
@@ -234,7 +235,7 @@ def played_rounds(name: str) -> tuple[list[Trajectory], dict[str, Any]]:
         script = _Script(played)
         agent = DepsAgent(DepsOptions(method="dep", shots=0), Resources(llm=script, planner=script))
         result, (trial,) = run_episode(env, agent, _task(env, played.task))
-        data = data_of(result)
+        data = noted(result, NOTE)
         if not result.success or data is None:
             raise RuntimeError(f"{played.task} was not solved: {result.error or result.notes}")
         trials.append(replace(trial, origin="expert"))

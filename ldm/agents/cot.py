@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from ldm.agents import demonstrations, replies
 from ldm.agents.loop import Loop, LoopOptions, View, Work
-from ldm.agents.replies import THINK, Form, Reply
+from ldm.agents.replies import THINK, Reply
 from ldm.episode import NO_ACTION, Agent, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
@@ -51,15 +51,6 @@ class CotOptions:
     def __post_init__(self) -> None:
         if self.temperature <= 0:
             raise ValueError("temperature must be above 0: at 0 all samples would be the same")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A parsed reply; a part that it lacks is "". form: see `replies.Reply`."""
-
-    thought: str
-    answer: str
-    form: Form
 
 
 def _agreement(result: EpisodeResult) -> float | None:
@@ -125,7 +116,7 @@ class _Answering(Loop):
         usable = [(one, text) for one, text in zip(chosen, texts, strict=True) if text]
         self.examples = [text for _, text in usable]
         self.cot = options
-        self.drawn: list[Answer] = []
+        self.drawn: list[Reply] = []
         self.votes: list[int] = []
         sampling = GREEDY if options.samples == 1 else Sampling(options.temperature)
         work = Work(episode.goal, tuple(one for one, _ in usable), sampling=sampling)
@@ -146,16 +137,15 @@ class _Answering(Loop):
             reply = self.ask() if number else text
             self.drawn.append(read(reply, self.episode.card, thinking=self.cot.thought))
             self.counts[self.drawn[-1].form] += 1
-        self.votes = counted([one.answer for one in self.drawn])
+        self.votes = counted([one.action for one in self.drawn])
         if not self.votes:
             return Reply(action=NO_ACTION)
         chosen = self.drawn[self.votes[0]]
-        action = self.episode.card.answer.replace(PLACE, chosen.answer)
-        return Reply(chosen.thought, action)
+        return replace(chosen, action=self.episode.card.answer.replace(PLACE, chosen.action))
 
     def note(self) -> None:
         super().note()
-        samples = [{"thought": one.thought, "answer": one.answer} for one in self.drawn]
+        samples = [{"thought": one.thought, "answer": one.action} for one in self.drawn]
         self.episode.note(NOTE, samples=samples, votes=self.votes)
 
 
@@ -172,19 +162,21 @@ def example(trajectory: Trajectory, card: Card, *, thinking: bool) -> str:
     return "\n".join(lines)
 
 
-def read(text: str, card: Card, *, thinking: bool) -> Answer:
-    """Return the thought and the answer in a reply.
+def read(text: str, card: Card, *, thinking: bool) -> Reply:
+    """Return the thought and the answer in a reply, which stands in place of its action.
 
     Without a labelled answer, it is what follows the last "the answer is", or the first line.
     """
     reply = replies.read(text, frozenset())
-    if reply.action and reply.form != "malformed":
-        form: Form = "asked" if bool(reply.thought) == thinking else "loose"
-        return Answer(reply.thought, unwrapped(reply.action, card), form)
-    if answers := _SAID.findall(text[: replies.LONGEST_REPLY]):
+    answer, form = reply.action, reply.form
+    if answer and form != "malformed":
+        form = "asked" if bool(reply.thought) == thinking else "loose"
+    elif answers := _SAID.findall(text[: replies.LONGEST_REPLY]):
+        form = "loose"
         answer = answers[-1].strip().rstrip(".").rstrip()[: replies.LONGEST_ACTION]
-        return Answer(reply.thought, unwrapped(answer, card), "loose")
-    return Answer(reply.thought, unwrapped(reply.action, card), "malformed")
+    else:
+        form = "malformed"
+    return Reply(reply.thought, unwrapped(answer, card), form=form)
 
 
 def unwrapped(answer: str, card: Card) -> str:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any
 
@@ -156,13 +157,8 @@ def best(root: Node) -> Node | None:
     return min(ends, key=lambda node: (-node.reward, node.trial), default=None)
 
 
-def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
-    """Return the note on an episode's search, or None."""
-    return noted(result, NOTE)
-
-
 def _tree(result: EpisodeResult) -> TaskTree | None:
-    data = data_of(result)
+    data = noted(result, NOTE)
     if data is None:
         return None
     branches = tuple(_branches(data["tree"]))
@@ -243,38 +239,32 @@ class LatsOptions(ExecutorOptions):
             raise ValueError("strength is for executors that judge themselves: leave it out")
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An unsuccessful trajectory, its reward, and the lesson that the model drew from it."""
-
-    steps: tuple[Step, ...]
-    score: float
-    lesson: str
-
-
 class Search(Loop):
-    """A search for one episode, which grows the tree below `root`.
+    """A search for one episode, which grows the tree below `root`, in successive trials.
 
     Each move of the loop expands a node: `take` samples, takes and evaluates the steps from there,
-    and goes on to the best child. simulations: trajectories tried to their end.
+    and goes on to the best child. trials: holds the running trial. simulations: trajectories tried
+    to their end. replayed: steps that only led back to known nodes. failures: the ends of
+    unsuccessful trajectories, with the lessons that the model drew from them.
     """
 
     template = "agents/lats/act"
     joined = True
 
     def __init__(
-        self, episode: Episode, llm: LLM, options: LatsOptions, walk: Walk, simulations: int
+        self, episode: Episode, llm: LLM, options: LatsOptions, trials: ExitStack, simulations: int
     ) -> None:
-        """Prepare a search of up to `simulations` trajectories, which starts at the root."""
+        """Start the task, and prepare a search of up to `simulations` trajectories."""
+        now = trials.enter_context(episode.trial())
         sampling = Sampling(options.temperature)
         work = Work(episode.goal, examples(episode, options), sampling=sampling)
         super().__init__(episode, llm, work, options)
         self.lats = options
-        self.walk = walk
+        self.trials = trials
         self.most = simulations
-        self.simulations = 0
-        self.failures: list[Failure] = []
-        self.root = self.node = walk.root
+        self.simulations = self.replayed = 0
+        self.failures: list[tuple[Node, str]] = []
+        self.root = self.node = self.at = Node(admissible=now.admissible)
 
     def ask(self) -> str:
         """Return a sample of a step from the node."""
@@ -286,7 +276,7 @@ class Search(Loop):
         latest = self.failures[-self.lats.lessons :] if self.lats.lessons else []
         title = "Attempts at this task that failed, and what you learnt from each"
         with_steps = view.width >= self.options.observation
-        texts = [_failed(number, one, with_steps) for number, one in enumerate(latest, 1)]
+        texts = [_failed(number, *one, with_steps) for number, one in enumerate(latest, 1)]
         return (Hint(title, "failed", "\n".join(texts)),) if latest else ()
 
     @property
@@ -301,7 +291,7 @@ class Search(Loop):
         """
         samples = [reply, *(self.read(self.ask()) for _ in range(self.lats.width - 1))]
         for child in self._children(samples):
-            self.walk.visit(child)
+            self._visit(child)
             self.node.children.append(child)
             if child.succeeded:
                 return self._stand_at(child)
@@ -338,7 +328,7 @@ class Search(Loop):
         self.episode.note(
             NOTE,
             simulations=self.simulations,
-            replayed=self.walk.replayed,
+            replayed=self.replayed,
             unrated=self.counts["unrated"],
             tree=as_data(self.root),
         )
@@ -388,7 +378,32 @@ class Search(Loop):
         card, width = self.episode.card, options.observation
         lesson = reflect(self.llm, card, tried, width=width, tokens=options.reflection)
         self.episode.note("reflection", text=lesson, of=end.trial)
-        self.failures.append(Failure(end.steps, end.reward, lesson))
+        self.failures.append((end, lesson))
+
+    def _visit(self, node: Node) -> None:
+        """Take the step that leads to `node` for the first time, and record its outcome there.
+
+        Another state than its parent is left first: the task is restarted, and the steps to the
+        parent are repeated. Raise ReplayDivergence if that gives other observations.
+        """
+        episode, parent = self.episode, node.parent
+        assert parent is not None  # noqa: S101 - the root is never visited
+        if self.at is not parent:
+            self.trials.close()
+            self.trials.enter_context(episode.trial())
+            episode.repeat(self.opening, parent.steps)
+            self.replayed += len(parent.steps)
+        self.at, node.trial = node, episode.trials - 1
+        try:
+            act = partial(episode.act, node.action) if node.action else episode.think
+            now = act(thought=node.thought)
+        except EpisodeOver as over:
+            self.trials.__exit__(type(over), over, over.__traceback__)
+            done = episode.trajectory(node.trial)
+            node.end, node.reward = over.end, done.score
+            now = TimeStep(done.steps[-1].observation, valid=done.steps[-1].valid)
+        node.valid, node.admissible = now.valid, now.admissible
+        node.observation = now.observation if node.action else ""
 
 
 def score_in(reply: str) -> float | None:
@@ -399,80 +414,15 @@ def score_in(reply: str) -> float | None:
     return None
 
 
-def _failed(number: int, failure: Failure, with_steps: bool) -> str:
+def _failed(number: int, end: Node, lesson: str, with_steps: bool) -> str:
     """Return a failed attempt with one line per step, and its lesson."""
-    lines = [f"Attempt {number}, score {failure.score:.2f} of 1:"]
+    lines = [f"Attempt {number}, score {end.reward:.2f} of 1:"]
     lines += [
         f"- {step.action}: {shortened(' '.join(step.observation.split()), _EXCERPT)}"
-        for step in failure.steps
+        for step in end.steps
         if step.action and with_steps
     ]
-    return "\n".join([*lines, f"Lesson: {failure.lesson}"] if failure.lesson else lines)
-
-
-class Walk(ExitStack):
-    """A walk through a tree from its root, in successive trials; leaving it ends the last one.
-
-    replayed: the number of steps that only led back to known nodes.
-    """
-
-    def __init__(self, episode: Episode) -> None:
-        super().__init__()
-        self.root = Node()
-        self.replayed = 0
-        self._episode = episode
-        self._at: Node | None = None
-
-    def __enter__(self) -> Walk:
-        """Start the task, and record its opening in the root."""
-        now = self._start()
-        self.root.observation, self.root.admissible = now.observation, now.admissible
-        self._at = self.root
-        return self
-
-    def visit(self, node: Node) -> None:
-        """Take the step that leads to `node` for the first time, and record its outcome there.
-
-        Raise ReplayDivergence if repeating the path to its parent gives other observations.
-        """
-        parent = node.parent
-        assert parent is not None  # noqa: S101 - the root is never visited
-        if self._at is not parent:
-            self._return_to(parent)
-        node.trial = self._episode.trials - 1
-        now, node.end = self._take(node)
-        node.valid, node.admissible = now.valid, now.admissible
-        node.observation = now.observation if node.action else ""
-        if node.end is not None:
-            node.reward = self._episode.trajectory(node.trial).score
-
-    def _start(self) -> TimeStep:
-        self.close()
-        return self.enter_context(self._episode.trial())
-
-    def _return_to(self, target: Node) -> None:
-        """Restart the task and repeat the steps to `target`; compare every observation."""
-        self._at = None
-        self._start()
-        way = [Step(one.action, one.observation, thought=one.thought) for one in target.path]
-        self._episode.repeat(self.root.observation, way)
-        self.replayed += len(way)
-
-    def _take(self, node: Node) -> tuple[TimeStep, End | None]:
-        """Take the step to a node from its parent; return the answer, and how it ended, if so."""
-        episode = self._episode
-        try:
-            if node.action:
-                now = episode.act(node.action, thought=node.thought)
-            else:
-                now = episode.think(node.thought)
-        except EpisodeOver as over:
-            self._at = None
-            self.__exit__(type(over), over, over.__traceback__)
-            last = episode.trajectory(episode.trials - 1).steps[-1]
-            return TimeStep(last.observation, valid=last.valid), over.end
-        self._at = node
-        return now, None
+    return "\n".join([*lines, f"Lesson: {lesson}"] if lesson else lines)
 
 
 #: Trajectories if the environment's card has no published number.
@@ -498,7 +448,8 @@ class LatsAgent(ExecutorAgent):
         """
         simulations = self.setting(episode.card, "simulations", SIMULATIONS)
         llm = self._resources.model(episode)
-        with Walk(episode) as walk:
-            Search(episode, llm, self.options, walk, simulations).run()
-        if (end := best(walk.root)) is not None:
+        with ExitStack() as trials:
+            search = Search(episode, llm, self.options, trials, simulations)
+            search.run()
+        if (end := best(search.root)) is not None:
             episode.submit(end.trial)

@@ -12,10 +12,8 @@ from typing import Annotated, Any
 
 from ldm.agents.loop import ExecutorAgent, ExecutorOptions, Loop, task_work
 from ldm.episode import Episode
-from ldm.types import TimeStep
 
-#: The number of a product in a click or on a page.
-_LINK = re.compile(r"click\[(?=[a-z]*\d)([a-z0-9]{10})\]", re.IGNORECASE)
+#: The number of a product on a page.
 _SHOWN = re.compile(r"\b(?=[A-Z]*\d)([A-Z0-9]{10})\b")
 
 
@@ -48,9 +46,8 @@ class NaiveAgent(ExecutorAgent):
         """Search and buy; give up if there is nothing to search or to buy."""
         with episode.trial():
             page = episode.act(f"search[{episode.goal}]")
-            product = first_product(page) if page.valid else None
-            if product is not None:
-                episode.act(f"click[{product}]")
+            if page.valid and (product := _SHOWN.search(page.observation)):
+                episode.act(f"click[{product[0]}]")
                 if self.options.choose:
                     self._choose(episode)
                 episode.act("click[Buy Now]")
@@ -61,11 +58,3 @@ class NaiveAgent(ExecutorAgent):
         task = f"choose on the product's page each option that is asked for: {episode.goal}"
         work = replace(task_work(episode, options), task=task, steps=episode.steps_left - 1)
         Loop(episode, self._resources.model(episode), work, options).run()
-
-
-def first_product(now: TimeStep) -> str | None:
-    """Return the number of the first product that can be opened, or None."""
-    if now.admissible is None:
-        code = _SHOWN.search(now.observation)
-        return code[1] if code else None
-    return next((link[1] for a in now.admissible if (link := _LINK.fullmatch(a))), None)

@@ -23,8 +23,8 @@ ONLY = "Only this one: a name or module:Class."
 def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson = False) -> None:
     """List the agents: where each comes from, what it needs, and its options.
 
-    Each option is listed with its default, also where a run has a model, and its meaning. Published
-    values are those of a paper for an environment, where they replace None.
+    Each option is listed with its default, also where a run has a model, and its meaning. Values by
+    environment, a paper's or ours, replace None there.
 
     \b
     Examples:

@@ -225,17 +225,14 @@ def scaled(ticks: float) -> float:
 NOTE = "deps"
 
 
-def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
-    """Return the note on an episode's rounds, or None."""
-    return noted(result, NOTE)
-
-
 def _done(data: Mapping[str, Any]) -> int:
     return sum(len(one["done"]) for one in data["rounds"])
 
 
 def _findings(results: Sequence[EpisodeResult]) -> Findings:
-    rounds = [one for result in results for one in (data_of(result) or {"rounds": ()})["rounds"]]
+    rounds = [
+        one for result in results for one in (noted(result, NOTE) or {"rounds": ()})["rounds"]
+    ]
     if not rounds:
         return Findings()
     read = sum(len(one["goals"]) for one in rounds)
@@ -254,7 +251,7 @@ def _findings(results: Sequence[EpisodeResult]) -> Findings:
 
 
 def _tree(result: EpisodeResult) -> TaskTree | None:
-    data = data_of(result)
+    data = noted(result, NOTE)
     if data is None:
         return None
     rounds, done = data["rounds"], _done(data)

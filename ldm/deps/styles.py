@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -145,24 +145,19 @@ def examples(
             )
             for one in demonstrations.chosen(known, kind, shots)
         )
-    return tuple(_divided(env, place, kind, shots)) if vocabulary.free else ()
+    return tuple(islice(_divided(env, place), shots)) if vocabulary.free else ()
 
 
-def _divided(env: str, place: str | None, kind: str, shots: int) -> Iterator[Example]:
-    """Yield up to `shots` examples from divisions whose parts are all to be done in order."""
-    number = 0
-    for one in demonstrations.divisions(env, place, kind, shots):
+def _divided(env: str, place: str | None) -> Iterator[Example]:
+    """Yield examples from divisions whose parts are all to be done in order."""
+    for one in demonstrations.divisions(env, place):
         plan = parse_plan(one.plan or one.detailed)
-        alternatives = not isinstance(plan.logic, int) and (
-            plan.logic is None or plan.logic.operator == "or"
-        )
-        if alternatives or one.tried or number >= shots:
+        if one.tried or getattr(plan.logic, "operator", "and") == "or" or plan.logic is None:
             continue
         goals = tuple(
             Goal(text.split()[0].casefold(), rank=rank, text=text)
             for rank, text in enumerate(plan.steps.values(), 1)
         )
-        number += 1
         opening = without_goal(one.seen, one.task)
         yield Example(one.task, opening, (Round(Plan("", goals), len(goals)),))
 

@@ -357,7 +357,8 @@ def _reasoners(
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
     prompted = PromptedOptions(options.wording, concurrency=models.in_flight)
-    with Models(models, runtime.connection, record, runtime.message) as served:
+    so_far = " of this memory so far"  # of all builds into one folder
+    with Models(models, runtime.connection, record, runtime.message, so_far) as served:
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:

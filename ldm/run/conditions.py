@@ -141,7 +141,12 @@ def memory_facts(contents: Contents) -> MemoryFacts:
 
 def conditions_of(spec: Evaluate, run: Run) -> Conditions:
     """Return the conditions of a recorded evaluation."""
-    shots = getattr(spec.typed("agent"), "shots", None)
+    from ldm.agents import demonstrations
+
+    options = spec.typed("agent")
+    shots = getattr(options, "shots", None)
+    if isinstance(shots, int) and getattr(options, "demonstrations", "") is None:
+        shots = min(shots, len(demonstrations.load(spec.env.name)))
     return Conditions(
         actions=sees_actions(spec, run.manifest.protocol),
         demonstrations=shots if isinstance(shots, int) else None,

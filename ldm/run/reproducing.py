@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ldm.agents import demonstrations
 from ldm.config import Build, Evaluate, Refine, Section, Value, load, merge, written
 from ldm.errors import LdmError
 from ldm.memory import generations, inspect
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
-from ldm.run.grid import Grid, fitting, label, with_options
+from ldm.run.grid import Grid, fitting, with_options
 from ldm.run.presets import Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
@@ -331,7 +330,7 @@ def _raise_all(missing: Sequence[LdmError], name: str) -> None:
 
 
 def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator[str]:
-    """Yield our own differences from the paper: the memory, demonstrations, a missing model."""
+    """Yield our own differences from the paper: the memory, a missing model."""
     if any("reasoner" in agent_of(one.spec).needs for one in checked) and not any(
         one.spec.typed("models").configured for one in checked
     ):
@@ -340,16 +339,6 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
     if remembering:
         latest = max(remembering, key=lambda spec: spec.generation or 0)
         yield from _memory_departures(chosen, latest)
-    for one in checked:
-        options = one.spec.typed("agent")
-        if "shots" not in one.spec.agent.options or not hasattr(options, "demonstrations"):
-            continue
-        known = len(demonstrations.load(one.tasks[0].env, options.demonstrations))
-        if known < options.shots:
-            yield (
-                f"{label(one.spec)}: prompts show {known} demonstrations, where {options.shots} "
-                "are asked for"
-            )
 
 
 def _memory_departures(chosen: Preset, spec: Evaluate) -> Iterator[str]:

@@ -129,7 +129,7 @@ class TestSelfConsistency:
 )
 def test_what_is_read_out_of_a_reply(text: str, thought: str, answer: str, form: str) -> None:
     reply = read(text, CARD, thinking=True)
-    assert (reply.thought, reply.answer, reply.form) == (thought, answer, form)
+    assert (reply.thought, reply.action, reply.form) == (thought, answer, form)
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -157,5 +157,5 @@ def test_an_environment_without_answers_is_refused_before_anything_is_paid(env: 
 
 def test_another_form_of_answering_is_taken_from_the_card() -> None:
     card = Card("quiz", "", ("say ANSWER aloud",), answer="say ANSWER aloud")
-    assert read("Answer: Say Rome aloud", card, thinking=False).answer == "Rome"
-    assert read("Answer: Rome aloud", card, thinking=False).answer == "Rome aloud"
+    assert read("Answer: Say Rome aloud", card, thinking=False).action == "Rome"
+    assert read("Answer: Rome aloud", card, thinking=False).action == "Rome aloud"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -178,17 +177,12 @@ class TestDivisions:
     """Examples of how tasks divide, for planners (ADaPT, App. A)."""
 
     @pytest.mark.parametrize(("name", "count"), [("alfworld", 6), ("textcraft", 2), ("webshop", 2)])
-    def test_there_are_as_many_as_in_the_paper_whatever_the_kind(
-        self, name: str, count: int
-    ) -> None:
-        divisions = demonstrations.divisions(name, None, "heat", 1)
-        assert len(divisions) == count
-        assert demonstrations.divisions(name, None, "other", 9) == divisions
-        assert demonstrations.divisions(name, None, "heat", 0) == ()
+    def test_there_are_as_many_as_in_the_paper(self, name: str, count: int) -> None:
+        assert len(demonstrations.divisions(name)) == count
 
-    @pytest.mark.parametrize("name", DIVIDED)
+    @pytest.mark.parametrize("name", SHIPPED)
     def test_all_plans_read_as_they_are_meant(self, name: str) -> None:
-        for one in demonstrations.divisions(name, None, "", 1):
+        for one in demonstrations.divisions(name):
             for text, most in ((one.plan, 5), (one.detailed, 12)):
                 if text:
                     check_plan(text, 2, most)
@@ -196,34 +190,11 @@ class TestDivisions:
     @pytest.mark.parametrize("name", DIVIDED)
     def test_detailed_plans_leave_nothing_to_divide(self, name: str) -> None:
         """No step of theirs is a sub-task that another example divides."""
-        divisions = demonstrations.divisions(name, None, "", 1)
+        divisions = demonstrations.divisions(name)
         divided = {one.task for one in divisions}
         for one in divisions:
             if one.detailed:
                 assert not divided & set(parse_plan(one.detailed).steps.values())
-
-    def test_questions_have_a_plan_each_that_reads_as_it_is_meant(self) -> None:
-        plans = demonstrations.plans("hotpotqa")
-        assert list(plans) == [one.task.id for one in demonstrations.load("hotpotqa")]
-        for text in plans.values():
-            check_plan(text, 3, 5)
-        divisions = demonstrations.divisions("hotpotqa", None, "comparison", 3)
-        assert [one.plan for one in divisions] == [one.detailed for one in divisions]
-        assert len(divisions) == 3
-
-    def test_plans_by_task_id_are_shown_as_before(self, tmp_path: Path) -> None:
-        """A file of one's own: up to as many as demonstrations, those of the kind first."""
-        file = tmp_path / "own.jsonl"
-        episodes = expert_trajectories()[:3]
-        records.write(file, episodes)
-        plans = {one.task.id: f"Step 1: do {one.task.id}" for one in episodes[1:]}
-        (tmp_path / "own.plans.json").write_text(json.dumps(plans))
-        kind = episodes[1].task.kind
-        (division,) = demonstrations.divisions("toy", str(file), kind, 1)
-        assert (division.task, division.plan) == (episodes[1].task.goal, plans[episodes[1].task.id])
-        assert division.detailed == division.plan
-        assert demonstrations.divisions("toy", str(file), kind, 0) == ()
-        assert len(demonstrations.divisions("toy", str(file), kind, 3)) == 2
 
 
 def test_common_ones_are_the_first_of_each_kind_named_or_else_the_first_ones() -> None:
@@ -257,10 +228,10 @@ class TestOnesOwn:
         file = tmp_path / "own.jsonl"
         records.write(file, expert_trajectories()[:1])
         digests = [demonstrations.digest(file)]
-        for end, text in ((".plans.json", "{}"), (".skills.jsonl", ""), (".plans.jsonl", "")):
+        for end, text in ((".skills.jsonl", "\n"), (".plans.jsonl", "\n")):
             file.with_suffix(end).write_text(text)
             digests.append(demonstrations.digest(file))
-        file.with_suffix(".skills.jsonl").write_text("\n")
+        file.with_suffix(".skills.jsonl").write_text("\n\n")
         digests.append(demonstrations.digest(file))
         assert len(set(digests)) == len(digests)
 
@@ -272,16 +243,7 @@ class TestOnesOwn:
             demonstrations.skills("toy", str(file))
         file.with_suffix(".plans.jsonl").write_text('{"task": "a", "seen": "b"}\n')
         with pytest.raises(LdmError, match=r"own\.plans\.jsonl:1:.*plan"):
-            demonstrations.divisions("toy", str(file), "fetch", 1)
-
-    @pytest.mark.parametrize("text", ["[1]", '{"a": 1}', "{", "\udcff"])
-    def test_plans_that_are_none_are_an_error_with_the_file(
-        self, tmp_path: Path, text: str
-    ) -> None:
-        file = tmp_path / "own.plans.json"
-        file.write_bytes(text.encode("utf-8", "surrogateescape"))
-        with pytest.raises(LdmError, match=r"own\.plans\.json"):
-            demonstrations.plans("toy", str(tmp_path / "own.jsonl"))
+            demonstrations.divisions("toy", str(file))
 
     def test_a_file_that_does_not_fit_is_named(self, tmp_path: Path) -> None:
         missing = tmp_path / "none.jsonl"

@@ -15,19 +15,10 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources
-from ldm.agents.lats import (
-    NOTE,
-    LatsAgent,
-    LatsOptions,
-    Node,
-    as_data,
-    best,
-    data_of,
-    score_in,
-    select,
-)
+from ldm.agents.lats import NOTE, LatsAgent, LatsOptions, Node, as_data, best, score_in, select
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
+from ldm.reporting import noted
 from ldm.testing import Onlooker
 from ldm.types import Card, EpisodeResult, Task, TimeStep, Trajectory, stable_seed
 from tests.agents.scripted import Scripted, always
@@ -121,7 +112,7 @@ def play(
 
 def nodes(result: EpisodeResult) -> dict[str, dict[str, Any]]:
     """The nodes of the recorded tree by their states."""
-    data = data_of(result)
+    data = noted(result, NOTE)
     assert data is not None
     states: list[str] = []
     for node in data["tree"]:
@@ -167,7 +158,7 @@ class TestATraceByHand:
         assert [tree[state]["visits"] for state in ("", "a", "b", "ba", "bab")] == [4, 2, 3, 2, 2]
         assert tree["ba"]["value"] == pytest.approx((0.05 + 1 / 3 + 1) / 2, abs=1e-4)
         assert tree["b"]["value"] == pytest.approx((0.3 + 1 / 6 + 0.4 + 1) / 3, abs=1e-4)
-        assert data_of(result)["simulations"] == 3  # type: ignore[index]
+        assert noted(result, NOTE)["simulations"] == 3  # type: ignore[index]
         assert (result.success, result.submitted) == (True, tree["bab"]["trial"])
         assert [s.action for s in trials[result.submitted].steps] == ["go b", "go a", "go b"]
 
@@ -338,7 +329,7 @@ def test_random_trees_are_searched_as_the_formulas_say(seed: int) -> None:
 
     reflected = [what.removesuffix(":") for what in guide.log if what.endswith(":")]
     assert reflected == [end for end in ends[:11] if rewards[end] < 1]
-    assert data_of(result)["simulations"] == len(ends)  # type: ignore[index]
+    assert noted(result, NOTE)["simulations"] == len(ends)  # type: ignore[index]
     tree = nodes(result)
     assert set(tree) == set(reference.returns)
     for state, node in tree.items():
@@ -384,7 +375,7 @@ class TestMovingInTheEnvironment:
         ways = ["".join(s.action[-1] for s in trial.steps) for trial in trials]
         assert ways == ["a", "ba", "bba", "bbb"]  # where the walk stands, it goes on
         assert result.env_steps == len(onlooker.actions) == 9
-        assert data_of(result)["replayed"] == 3  # type: ignore[index]
+        assert noted(result, NOTE)["replayed"] == 3  # type: ignore[index]
         assert len(onlooker.resets) == result.trials == 4
         assert all(s.thought for trial in trials for s in trial.steps)
 
@@ -477,5 +468,5 @@ def test_what_is_read_out_of_a_rating(reply: str, score: float | None) -> None:
 
 def test_what_gives_no_score_counts_as_nothing_and_is_counted() -> None:
     result, _ = play(Fork({}), always("Act: go a"), width=1, simulations=1)
-    assert data_of(result)["unrated"] == 3  # type: ignore[index]
+    assert noted(result, NOTE)["unrated"] == 3  # type: ignore[index]
     assert nodes(result)["a"]["rating"] == 0.0

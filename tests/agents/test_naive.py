@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from ldm.agents import Resources
-from ldm.agents.naive import NaiveAgent, NaiveOptions, first_product
+from ldm.agents.naive import NaiveAgent, NaiveOptions
 from ldm.config import Evaluate, Section
 from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.episode import Agent, Environment, run_episode
 from ldm.run.builders import roles
 from ldm.testing import AgentContract
-from ldm.types import TimeStep
 from tests.agents.scripted import in_turn
 from tests.toy import EchoEnv, ToyEnv
 
@@ -61,11 +60,3 @@ def test_elsewhere_it_gives_up() -> None:
         result, _ = run_episode(env, agent, env.tasks("test")[0])
         assert result.end in ("gave_up", "done")
         assert result.error == ""
-
-
-def test_the_first_product_is_a_code_of_ten() -> None:
-    actions = ("click[Back to Search]", "click[B078GWRC1J]", "click[B0123456789]")
-    assert first_product(TimeStep("", admissible=actions)) == "B078GWRC1J"
-    assert first_product(TimeStep("", admissible=("click[Next >]",))) is None
-    assert first_product(TimeStep("[Next >] \n[B078GWRC1J] \nINTERLOCKS tape")) == "B078GWRC1J"
-    assert first_product(TimeStep("Nothing here")) is None

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ldm.agents.autoplan.optimiser import Attempt, AutoPlanSettings, reflect, rewritten
+from ldm.agents.autoplan.optimiser import AutoPlanSettings, reflect, rewritten
 from ldm.agents.autoplan.plans import Experience, Reflection
 from ldm.agents.loop import ExecutorOptions, Hint, Loop, Work, examples
 from ldm.agents.replies import formalise
@@ -111,7 +111,7 @@ def reflection(
 ) -> Request:
     def request() -> list[Message]:
         llm = in_turn(["It was not heated.", "The toaster.", "Use a microwave."])
-        reflect(llm, bare(env), Attempt(plan, ATTEMPT, solution), AutoPlanSettings(**options))
+        reflect(llm, bare(env), plan, ATTEMPT, solution, AutoPlanSettings(**options))
         return list(llm.requests[number][0])
 
     return request

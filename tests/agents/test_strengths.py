@@ -211,7 +211,7 @@ class TestBaselines:
             agent_class = load_agent(agent)
             assert set(agent_class.sources(agent_class.Options(), "alfworld")) == whole | skills
             shop = set(agent_class.sources(agent_class.Options(), "webshop"))
-            assert {one.source for one in demonstrations.divisions("webshop", None, "", 1)} <= shop
+            assert {one.source for one in demonstrations.divisions("webshop")} <= shop
             assert set(agent_class.sources(agent_class.Options(shots=0), "alfworld")) == set()
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
-from ldm.deps.select import data_of
+from ldm.deps.select import NOTE
 from ldm.deps.styles import DepsOptions
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
+from ldm.reporting import noted
 from ldm.types import EpisodeResult, Task, Trajectory
 from tests.agents.scripted import Scripted
 
@@ -70,6 +71,6 @@ def play(
     agent = DepsAgent(DepsOptions(**options), resources)
     result, (trial,) = run_episode(environment, agent, task or environment.tasks("test")[0])
     assert result.error == "", result.error
-    data = data_of(result)
+    data = noted(result, NOTE)
     assert data is not None
     return result, trial, list(data["rounds"])

@@ -11,11 +11,12 @@ import pytest
 from ldm.config import Evaluate, Section
 from ldm.deps import DepsAgent
 from ldm.deps.parser import Vocabulary
-from ldm.deps.select import REPORTING, data_of
+from ldm.deps.select import NOTE, REPORTING
 from ldm.deps.styles import STYLES, DepsOptions, Method
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
+from ldm.reporting import noted
 from ldm.run.conditions import sees_actions
 from ldm.testing import AgentContract
 from ldm.worlds.minecraft import Minecraft
@@ -98,7 +99,7 @@ def test_no_reply_breaks_an_episode(
         assert result.end in ("budget", "done", "gave_up")
         assert all(sum(bool(step.action) for step in trial.steps) <= 4 for trial in trials)
         assert result.usage.calls == len(llm.requests)
-        data = data_of(result)
+        data = noted(result, NOTE)
         assert data is not None
         assert len(data["rounds"]) <= max(OPTIONS["rounds"] + 1, OPTIONS["max_goals"])
         assert REPORTING.tree(result) is not None

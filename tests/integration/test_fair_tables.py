@@ -28,7 +28,7 @@ def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServ
 
 
 def test_what_each_had_is_said(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, *PAIR, "--agent.shots", "0", "--json")
+    outcome = run("eval", *TOY, *PAIR, "--agent.shots", "2", "--json")  # none is known there
     random, react = (report := json.loads(outcome.out)), report["compared"][0]
     assert random["had"]["actions_listed"]
     assert not any(random["had"][name] for name in ("demonstrations", "memory", "models"))

@@ -86,7 +86,7 @@ class TestBuilding:
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         outcome = run("build-memory", "data", *BUILD).done()
-        assert "Usage: reasoner (scripted)" in outcome.err
+        assert "Usage of this memory so far: reasoner (scripted)" in outcome.err
         assert "Malformed replies: 0 of" in outcome.err
         assert run("memory", "export", "out.jsonl").code == 0
         text = Path("out.jsonl").read_text()

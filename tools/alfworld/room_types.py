@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ldm.agents.expert import FACTS
+
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
@@ -18,7 +20,7 @@ OPENABLE = frozenset({"Cabinet", "Drawer", "Fridge", "Microwave", "Safe"})
 CONTAINERS = frozenset({"Bowl", "Box", "Cup", "Mug", "Pan", "Plate", "Pot"})
 
 #: Kind of task → the place where its object is changed.
-STATIONS = {"clean": "SinkBasin", "heat": "Microwave", "cool": "Fridge"}
+STATIONS: dict[str, str] = FACTS["stations"]
 
 CLEANABLE = frozenset(
     _words(
@@ -32,51 +34,7 @@ LAMP = "DeskLamp"
 
 #: Object type → types of place that can hold it, the likeliest first.
 PLACES: dict[str, tuple[str, ...]] = {
-    name: _words(places)
-    for name, places in {
-        "AlarmClock": "SideTable Desk Dresser Shelf",
-        "Apple": "CounterTop DiningTable Fridge GarbageCan SinkBasin Microwave",
-        "Book": "Desk Shelf Bed SideTable Sofa CoffeeTable Drawer Dresser",
-        "Bowl": "Cabinet CounterTop DiningTable Shelf Fridge SinkBasin Desk CoffeeTable Dresser",
-        "Box": "CoffeeTable Sofa ArmChair SideTable",
-        "Bread": "CounterTop DiningTable Fridge Microwave GarbageCan",
-        "ButterKnife": "Drawer CounterTop DiningTable SinkBasin",
-        "CD": "Desk Shelf Drawer SideTable Safe GarbageCan Dresser",
-        "Candle": "CounterTop Toilet Cabinet Drawer Shelf BathtubBasin",
-        "CellPhone": "Bed Desk SideTable Drawer Dresser Sofa CoffeeTable Safe Shelf",
-        "Cloth": "CounterTop Cabinet Drawer BathtubBasin SinkBasin",
-        "CreditCard": "Desk Drawer SideTable Sofa ArmChair CoffeeTable Dresser Shelf",
-        "Cup": "Cabinet CounterTop DiningTable SinkBasin Fridge Microwave Shelf",
-        "DishSponge": "SinkBasin CounterTop Drawer Cabinet",
-        "Egg": "Fridge CounterTop DiningTable SinkBasin GarbageCan Microwave",
-        "Fork": "Drawer CounterTop DiningTable SinkBasin",
-        "KeyChain": "SideTable Drawer Sofa CoffeeTable Dresser ArmChair Safe Desk",
-        "Laptop": "Desk Bed Sofa CoffeeTable ArmChair",
-        "Lettuce": "Fridge CounterTop DiningTable SinkBasin GarbageCan",
-        "Mug": "Cabinet CounterTop CoffeeMachine Desk Shelf DiningTable SinkBasin Microwave",
-        "Newspaper": "CoffeeTable Sofa ArmChair SideTable Drawer GarbageCan",
-        "Pan": "StoveBurner CounterTop Cabinet DiningTable SinkBasin Fridge",
-        "Pen": "Desk Drawer SideTable Shelf Dresser GarbageCan",
-        "Pencil": "Desk Drawer SideTable Shelf Dresser GarbageCan",
-        "PepperShaker": "CounterTop Cabinet DiningTable Drawer Shelf",
-        "Pillow": "Bed Sofa ArmChair",
-        "Plate": "Cabinet CounterTop DiningTable SinkBasin Shelf Fridge Microwave CoffeeTable",
-        "Pot": "StoveBurner Cabinet CounterTop SinkBasin Fridge DiningTable",
-        "Potato": "CounterTop Fridge DiningTable SinkBasin Microwave GarbageCan",
-        "RemoteControl": "CoffeeTable Sofa TVStand ArmChair Drawer SideTable",
-        "SaltShaker": "CounterTop Cabinet DiningTable Drawer Shelf",
-        "SoapBar": "SinkBasin CounterTop BathtubBasin Toilet Cabinet Drawer GarbageCan",
-        "SoapBottle": "CounterTop SinkBasin Cabinet Toilet Drawer GarbageCan",
-        "Spoon": "Drawer CounterTop DiningTable SinkBasin",
-        "SprayBottle": "Cabinet CounterTop Toilet Drawer GarbageCan",
-        "Statue": "Shelf CoffeeTable TVStand Dresser SideTable",
-        "TissueBox": "CounterTop SideTable Toilet Shelf CoffeeTable Cabinet",
-        "ToiletPaper": "Toilet Cabinet CounterTop Drawer GarbageCan",
-        "Tomato": "CounterTop Fridge DiningTable SinkBasin GarbageCan Microwave",
-        "Vase": "Shelf CoffeeTable SideTable TVStand Dresser",
-        "Watch": "SideTable Dresser Desk Shelf Drawer Safe CoffeeTable",
-        LAMP: "Desk SideTable",
-    }.items()
+    name: _words(places) for name, places in FACTS["places"].items()
 }
 
 

@@ -110,11 +110,6 @@ class AutoPlanAgent(LoopAgent):
         if options.plan is not None or options.plans is None:
             return options.plan or ""
         path = plans.find(Path(options.plans), episode.env_name, episode.kind)
-        if path is None:
-            raise LdmError(
-                f"There is no plan for {episode.kind} in {options.plans}.",
-                f"Make one with `ldm autoplan --env {episode.env_name} --kind {episode.kind}`.",
-            )
         return plans.read(path).at(options.iteration)
 
 

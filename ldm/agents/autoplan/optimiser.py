@@ -95,26 +95,17 @@ _TAG = re.compile(r"</?[a-z-]+>")
 _LISTED = re.compile(r"\s*(?:\*\*)?(?:step\s*)?\d+\s*[.):]|\s*[-*•]\s+\S", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """The subject of a reflection: the attempt at a task with a plan, its reward included.
-
-    solution: the actions that solve the task, "" if they are not shown.
-    """
-
-    plan: str
-    trajectory: Trajectory
-    solution: str = ""
-
-
-def reflect(llm: LLM, card: Card, attempt: Attempt, settings: AutoPlanSettings) -> Reflection:
+def reflect(
+    llm: LLM, card: Card, plan: str, tried: Trajectory, solution: str, settings: AutoPlanSettings
+) -> Reflection:
     """Return the model's view of an attempt: a summary and, fully, the plan's flaw and revision.
 
+    solution: the actions that solve the task, "" if they are not shown.
     Summary and flaw are asked for independently, each after the attempt and its reward (Eq. 6, 7);
     the revision after the request for the flaw and the model's reply to it (Eq. 8).
     Raise the errors of a model call.
     """
-    tried, view = attempt.trajectory, View(0, AutoPlanOptions().observation)
+    view = View(0, AutoPlanOptions().observation)
 
     def reply(part: Literal["summary", "flaw"], follow: Sequence[Message] = ()) -> str:
         """Return the reply to a question on the attempt, or to the messages that follow it."""
@@ -124,14 +115,14 @@ def reflect(llm: LLM, card: Card, attempt: Attempt, settings: AutoPlanSettings) 
             first = render(
                 "agents/autoplan/reflect",
                 card=card,
-                plan=attempt.plan,
+                plan=plan,
                 task=tried.task.goal,
                 transcript=transcript_text(
                     tried.opening, tried.steps, width=view.width, skipped=view.skipped
                 ),
                 success=tried.success,
                 steps=len(tried.steps),
-                solution=attempt.solution,
+                solution=solution,
                 part=part,
             )
             return [*first, *follow]
@@ -166,30 +157,13 @@ def rewritten(
     whole = [one for one in batch if one.trajectory is not None and not one.result.error]
 
     def prompt(view: View) -> list[Message]:
-        attempts = [
-            {"success": one.result.success, "text": shortened(_in_words(one), view.width)}
-            for one in whole
-        ]
-        return render(
-            "agents/autoplan/update", card=card, plan=plan, about=about, attempts=attempts
-        )
+        given = {"card": card, "plan": plan, "about": about}
+        return render("agents/autoplan/update", attempts=whole, width=view.width, **given)
 
     completion, _ = ask(
         llm, prompt, View(0, LONGEST), 0, sampling=settings.sampling, max_tokens=settings.length
     )
     return "" if completion.cut else cleaned(completion.text)
-
-
-def _in_words(one: Experience) -> str:
-    """Return an attempt as the update shows it: the task and the reflection."""
-    reflection = one.reflection
-    parts = [
-        f"Task: {one.result.task.goal}",
-        f"What happened: {reflection.summary}",
-        f"What was wrong: {reflection.flaw}" if reflection.flaw else "",
-        f"What to change: {reflection.revision}" if reflection.revision else "",
-    ]
-    return "\n".join(part for part in parts if part)
 
 
 def cleaned(text: str) -> str:
@@ -325,17 +299,15 @@ class Collector:
         llm = ScopedLLM(setup.planner, lambda: (seed, item.task.id, "reflection"), spent.append)
         experience = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
         try:
-            attempt = Attempt(item.plan, trajectories[-1], self._solution(item.task))
+            solution = setup.env.solution(item.task) if setup.settings.solution else ""
             card = setup.env.card.bare()
-            reflection = reflect(llm, card, attempt, setup.settings)
+            tried = trajectories[-1]
+            reflection = reflect(llm, card, item.plan, tried, solution, setup.settings)
         except RunStopped:
             raise
         except Exception:  # one broken reflection must not lose the others
             return replace(experience, result=replace(result, error=traceback.format_exc()))
         return replace(experience, reflection=reflection, usage=sum(spent, Usage()))
-
-    def _solution(self, task: Task) -> str:
-        return self._setup.env.solution(task) if self._setup.settings.solution else ""
 
     def close(self) -> None:
         self._setup.env.close()

@@ -114,10 +114,10 @@ def path_of(folder: Path, env: str, kind: str) -> Path:
     return folder / f"{safe}{SUFFIX}"
 
 
-def find(folder: Path, env: str, kind: str) -> Path | None:
-    """Return the plan file for tasks of a kind, or else the one for all, or None without both."""
-    paths = (path_of(folder, env, name) for name in (kind, ALL))
-    return next((path for path in paths if path.is_file()), None)
+def find(folder: Path, env: str, kind: str) -> Path:
+    """Return the plan file for tasks of a kind: its own, or the one for all where that is alone."""
+    own, other = (path_of(folder, env, name) for name in (kind, ALL))
+    return other if other.is_file() and not own.is_file() else own
 
 
 def write(path: Path, plan: PlanFile) -> None:

@@ -61,12 +61,6 @@ class Node:
     flaw: str = ""
     children: list[Node] = field(default_factory=list)
 
-    def planned(self, plan: Plan) -> None:
-        """Record the plan for this task."""
-        self.plan = {str(number): text for number, text in plan.steps.items()}
-        self.logic = "" if plan.logic is None else written(plan.logic)
-        self.flaw = plan.flaw
-
     def walk(self) -> Iterator[Node]:
         """Yield this node and all below it, in the order in which they began."""
         yield self
@@ -151,13 +145,6 @@ def judged(results: Sequence[EpisodeResult]) -> dict[str, list[bool]]:
     return {name: some for name, some in solved.items() if some}
 
 
-def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
-    """Return the number of plans, and of those without readable logic."""
-    trees = [tree for result in results if (tree := tree_of(result)) is not None]
-    nodes = [node for tree in trees for node in tree.walk() if node.plan or node.flaw]
-    return len(nodes), sum(bool(node.flaw) for node in nodes)
-
-
 #: The controller's judgement → its comparison with the truth, given (tasks, solved).
 _JUDGED = {
     "success": "of {} tasks that it held to be done {} are",
@@ -178,7 +165,9 @@ def _findings(results: Sequence[EpisodeResult]) -> Findings:
         return Findings()
     judgements = judged(results)
     parts = [_JUDGED[name].format(len(some), sum(some)) for name, some in judgements.items()]
-    plans, flawed = planned(results)
+    trees = [tree for result in results if (tree := tree_of(result)) is not None]
+    planned = [one for tree in trees for one in tree.walk() if one.plan or one.flaw]
+    plans, flawed = len(planned), sum(bool(one.flaw) for one in planned)
     return Findings(
         (
             f"Self-judged and true success: {'; '.join(parts)}.",
@@ -410,7 +399,7 @@ class Controller:
         place, shots = options.demonstrations, options.shots
         looks = demonstrations.skills(episode.env_name, place) if shots else ()
         self.looks = tuple(one for one in looks if one.task.kind in episode.card.judged)
-        known = demonstrations.divisions(episode.env_name, place, episode.kind, shots)
+        known = demonstrations.divisions(episode.env_name, place) if shots else ()
         self.divisions = tuple(
             one for one in known if (one.detailed if self.plan_first else one.plan)
         )
@@ -429,7 +418,9 @@ class Controller:
             success, after = (False, carried) if untried else self._attempt(node, carried)
             if not success and node.k < self.d_max:
                 plan = self._plan(node)
-                node.planned(plan)
+                node.plan = {str(number): text for number, text in plan.steps.items()}
+                node.logic = "" if plan.logic is None else written(plan.logic)
+                node.flaw = plan.flaw
                 if plan.logic is not None:
                     success, after = self._follow(node, plan, plan.logic, carried)
                 elif untried:
@@ -597,10 +588,6 @@ class DividingAgent(ExecutorAgent):
         """Return the maximum depth of a sub-task; the whole task is at 1."""
         raise NotImplementedError
 
-    def executor_steps(self, card: Card) -> int:
-        """Return the steps of an executor call in the environment of this card."""
-        return self.setting(card, "executor_steps", EXECUTOR_STEPS)
-
     def solve(self, episode: Episode) -> None:
         """Play one trial. The tree goes into the record, however it ends."""
         options = replace(self.options, strength=self.strength(episode.card))
@@ -612,7 +599,7 @@ class DividingAgent(ExecutorAgent):
         with episode.trial():
             controller = Controller(
                 *(episode, llm, planner, options, self.depth(episode.card)),
-                steps=self.executor_steps(episode.card),
+                steps=self.setting(episode.card, "executor_steps", EXECUTOR_STEPS),
                 plan=options.plan,
                 restore=options.restore,
                 plan_first=self.plan_first,

@@ -4,15 +4,14 @@ A file of whole tasks, NAME.jsonl, may have companions:
 - NAME.skills.jsonl, atomic skills (ADaPT, arXiv 2311.05772, Table 1): trajectories of short tasks
   whose kind is the skill. `success` is whether its executor completes it or has to give up. A skill
   that takes a look and no action (`Card.judged`) has an observation and the judgement, a thought.
-- NAME.plans.jsonl, divisions of tasks (`Division`), which planners are shown. NAME.plans.json, task
-  id → plan, divides the whole tasks in NAME.jsonl; planners see those of the task's kind.
+- NAME.plans.jsonl, divisions of tasks (`Division`), which planners are shown for any kind of task.
 
 `scripts/make_demonstrations.py` makes the shipped ones from our own games, shop and recipes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,16 +19,13 @@ from typing import TypeVar
 
 from ldm import records
 from ldm.errors import LdmError
-from ldm.text import read_json
 from ldm.types import Trajectory, stable_hash
 
 R = TypeVar("R")
 #: The folder of the shipped files, ENV.jsonl and so on for each environment.
 SHIPPED = Path(__file__).parent
 #: Suffixes of the companions of a file of whole tasks.
-SKILLS, DIVISIONS, PLANS = ".skills.jsonl", ".plans.jsonl", ".plans.json"
-
-_OBJECT = "It holds one JSON object: task id → plan (docs/architecture.md)."
+SKILLS, DIVISIONS = ".skills.jsonl", ".plans.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +47,10 @@ class Division:
 
 def digest(path: Path) -> str:
     """Return a digest of a file and its companions. Raise LdmError if it cannot be read."""
-    plans_file, *others = (path.with_suffix(end) for end in (PLANS, SKILLS, DIVISIONS))
+    companions = (path.with_suffix(end) for end in (SKILLS, DIVISIONS))
     try:
-        texts = [path.read_bytes(), plans_file.read_bytes() if plans_file.is_file() else b""]
-        texts += [file.read_bytes() for file in others if file.is_file()]
+        texts = [path.read_bytes()]
+        texts += [file.read_bytes() if file.is_file() else b"" for file in companions]
     except OSError as error:
         raise LdmError(
             f"There are no demonstrations at {path}: {error.strerror}.", "Name another file."
@@ -94,38 +90,10 @@ def skills(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     return _read(path, Trajectory) if path.is_file() else ()
 
 
-def divisions(env: str, place: str | None, kind: str, shots: int) -> tuple[Division, ...]:
-    """Return the divisions of tasks that planners are shown; () if none was written.
-
-    They are the same for all kinds of task, unless only the plans of whole tasks are known: then
-    they are up to `shots` of those, the ones of `kind` first. If `shots` is 0, there are none.
-    place: as for `load`. Raise LdmError if a file is damaged.
-    """
+def divisions(env: str, place: str | None = None) -> tuple[Division, ...]:
+    """Return the divisions of tasks that planners are shown; as `skills`."""
     path = _path(env, place).with_suffix(DIVISIONS)
-    if path.is_file():
-        return _read(path, Division) if shots else ()
-    by_task = plans(env, place)
-    return tuple(
-        Division(
-            one.task.goal,
-            one.opening,
-            by_task[one.task.id],
-            detailed=by_task[one.task.id],
-            source=one.task.leak_key,
-        )
-        for one in chosen(load(env, place), kind, shots)
-        if one.task.id in by_task
-    )
-
-
-def plans(env: str, place: str | None = None) -> Mapping[str, str]:
-    """Return task id → the plan of that demonstration's task, as planners write it.
-
-    It is empty if none was written. place: as for `load`.
-    Raise LdmError if the file is no JSON object of texts.
-    """
-    path = _path(env, place).with_suffix(PLANS)
-    return _plans(path) if path.is_file() else {}
+    return _read(path, Division) if path.is_file() else ()
 
 
 def chosen(known: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajectory, ...]:
@@ -155,20 +123,12 @@ def sources(
     if with_skills:
         sources += [one.task.leak_key for one in skills(env, place)]
     if with_plans:
-        sources += [one.source for one in divisions(env, place, "", shots)]
+        sources += [one.source for one in divisions(env, place)]
     return frozenset(sources) - {""}
 
 
 def _path(env: str, place: str | None) -> Path:
     return SHIPPED / f"{env}.jsonl" if place is None else Path(place).expanduser()
-
-
-@lru_cache(maxsize=32)
-def _plans(path: Path) -> Mapping[str, str]:
-    by_task = read_json(path)
-    if not isinstance(by_task, dict) or not all(isinstance(one, str) for one in by_task.values()):
-        raise LdmError(f"{path} does not map task ids to texts.", _OBJECT)
-    return by_task
 
 
 @lru_cache(maxsize=64)

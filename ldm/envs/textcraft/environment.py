@@ -12,7 +12,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -344,7 +344,7 @@ ENV = "textcraft"
 DEPTHS = (2, 3, 4)
 TRAIN, TEST = "train", "test"
 STORED, STORED_TEST, STORED_DEV = "stored", "stored_test", "stored_dev"
-OWN_SPLITS = (TRAIN, TEST, *(f"{TEST}_depth{depth}" for depth in DEPTHS))
+OWN_SPLITS = (TRAIN, TEST)
 #: Recipes in a listing that the goal does not need, at most.
 DISTRACTORS = 10
 
@@ -376,14 +376,12 @@ class Stored:
 
 def own_games(split: str, book: Book) -> list[Game]:
     """Return the games of one of OWN_SPLITS, by depth and then by name."""
-    test = split != TRAIN
-    depths = DEPTHS if split in (TRAIN, TEST) else (int(split[-1]),)
     games = []
-    for depth in depths:
+    for depth in DEPTHS:
         items = [item for item in sorted(book.recipes) if book.depth(item) == depth]
         held_back = _held_back(items)
         for item in items:
-            if (item in held_back) == test:
+            if (item in held_back) == (split == TEST):
                 task = _task(split, item, item, f"craft {words(item)}.", book)
                 games.append(Game(task, item, _listing(item, book)))
     return games
@@ -405,22 +403,15 @@ def stored_games(split: str, path: Path, book: Book) -> list[Game]:
     if split == STORED:
         return games
     if split == STORED_DEV:
-        listed = {game.item for game in games}
-        own = own_games(f"{TEST}_depth2", book)
-        return [
-            Game(_task(split, game.item, game.item, game.task.goal, book), game.item, game.listing)
-            for game in own
-            if game.item not in listed
-        ]
-    trained = {game.item for game in own_games(TRAIN, book)}
+        listed, own = {game.item for game in games}, own_games(TEST, book)
+        games = [one for one in own if one.task.kind == "depth2" and one.item not in listed]
+    else:
+        trained = {game.item for game in own_games(TRAIN, book)}
+        games = [game for game in games if game.item not in trained]
+    ids = (f"{split}/{game.task.id.partition('/')[2]}" for game in games)
     return [
-        Game(
-            _task(split, game.task.id.partition("/")[2], game.item, game.task.goal, book),
-            game.item,
-            game.listing,
-        )
-        for game in games
-        if game.item not in trained
+        replace(game, task=replace(game.task, id=its, split=split))
+        for game, its in zip(games, ids, strict=True)
     ]
 
 

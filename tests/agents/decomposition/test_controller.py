@@ -103,7 +103,7 @@ class TestLimits:
     )
     def test_are_those_of_the_paper(self, card: Card, d_max: int, steps: int) -> None:
         agent = AdaptAgent(AdaptOptions(), Resources())
-        assert (agent.depth(card), agent.executor_steps(card)) == (d_max, steps)
+        assert (agent.depth(card), agent.setting(card, "executor_steps", 0)) == (d_max, steps)
 
 
 class TestThePlanner:
@@ -135,7 +135,7 @@ class TestThePlanner:
         systems = [messages[0].content for messages, _ in llm.requests]
         (rules,) = [system for system in systems if "You divide a task" in system]
         assert "at most one of the listed recipes" in rules
-        for division in divisions("textcraft", None, "", 1):
+        for division in divisions("textcraft"):
             crafts = re.findall(r"^Step \d+: (craft .*)$", division.plan, re.M)
             assert len(set(crafts)) <= 1
 

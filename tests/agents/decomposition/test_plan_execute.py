@@ -164,5 +164,5 @@ def test_each_executor_has_the_papers_steps_and_the_trial_has_no_limit(
 ) -> None:
     """App. A gives all executors so many; only ReAct, which has but one call, gets d_max times."""
     agent = PlanExecuteAgent(PlanExecuteAgent.Options(), Resources())
-    assert (agent.executor_steps(card), agent.depth(card)) == (steps, 2)
+    assert (agent.setting(card, "executor_steps", 0), agent.depth(card)) == (steps, 2)
     assert agent.budget(card) > 10_000

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -49,31 +47,9 @@ def test_the_expert_searches_rather_than_knows() -> None:
     assert all(step.valid for episode in shipped for step in episode.steps)
 
 
-def test_an_interrupted_recording_of_the_expert_goes_on_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = str(CHECKOUT / "scripts" / "record_alfworld.py")
-    for name, cut in (("whole.jsonl", False), ("cut.jsonl", True)):
-        options = ("--out", str(tmp_path / name), "--split", "demo_train", "--per-kind", "2")
-        monkeypatch.setattr("sys.argv", [script, *options])
-        runpy.run_path(script, run_name="__main__")
-        if cut:
-            content = (tmp_path / name).read_bytes()
-            (tmp_path / name).write_bytes(content[: len(content) // 2])
-            runpy.run_path(script, run_name="__main__")
-    assert (tmp_path / "cut.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    episodes = records.read(tmp_path / "cut.jsonl", Trajectory)
-    assert [one.success for one in episodes] == [True] * 12
-
-
 def test_an_expert_that_fails_says_so() -> None:
     env = ALFWorld()
-    task = env.tasks("demo_train")[0]
-    _, folder, trial = task.id.split("/")
-    kind, _, none, target, number = folder.split("-")
-    wrong = f"demo_train/{kind}-Newspaper-{none}-{target}-{number}/{trial}"
-    games = env._own_games("demo_train")
-    games[wrong] = replace(games[task.id], id=wrong)
-    with pytest.raises(LdmError, match="found no newspaper"):
-        solve(env, replace(task, id=wrong), seed=0)
+    task = replace(env.tasks("demo_train")[0], goal="put a newspaper in safe.")
+    with pytest.raises(LdmError, match="did not solve"):
+        solve(env, task, seed=0)
     env.close()
