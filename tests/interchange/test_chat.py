@@ -170,8 +170,10 @@ class TestOthers:
             (says(None, audio={"id": "1"}), "audio"),
             ({"role": "user", "content": "x", "images": ["x"]}, "images"),
             (says("a", toolInvocations=[{"toolName": "x"}]), "toolInvocations"),
-            ({"role": "user", "content": "x", "experimental_attachments": [{"url": "x"}]},
-             "experimental_attachments"),
+            (
+                {"role": "user", "content": "x", "experimental_attachments": [{"url": "x"}]},
+                "experimental_attachments",
+            ),
             (says(None, tool_calls=[call("x", "1") | {"images": ["x"]}]), "tool_calls.0.images"),
             ({"role": "user", "content": [{"type": "image", "text": "x"}]}, "content.0"),
             ({"role": "assistant", "type": "web_search_call"}, "type"),
