@@ -244,6 +244,9 @@ def test_each_server(
      ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>x",
       "x"),
      ("◁think▷a◁/think▷x", "x"), ("<mm:think>a</mm:think>x", "x"), ("<Thinking>a</Thinking>x", "x"),
+     ("<scratch_pad>a</scratch_pad>x", "x"), ("<cot>a</cot>x", "x"), ("<|think|>a<|/think|>x", "x"),
+     ("<antThinking>a</antThinking>x", "x"), ("<|inner_prefix|>a<|inner_suffix|>x", "x"),
+     ("<|channel|>analysis<|message|>a<|channel|>final<|constrain|>json<|message|>x", "x"),
      ("think[the plan]", "think[the plan]"),
      ("search[<think> tag]", "search[<think> tag]"), ('{"a": "</think>"}', '{"a": "</think>"}'),
      ("<think>{\"draft\": 1}</think>{\"a\": 2}", '{"a": 2}')],
@@ -257,9 +260,10 @@ CALLED = {"name": "reply", "arguments": {"name": "blue"}}
 BLUE: tuple[dict[str, Any], ...] = (
     *({"content": f"blue{end}"} for end in (
         "<|im_end|>", "<｜end▁of▁sentence｜>", "<|observation|>", "</s><s>[INST] more", "[e~[",
-        "<end_of_turn>\n<start_of_turn>user", "<eos>", "<|eot_id|>", "[/INST]")),
+        "<end_of_turn>\n<start_of_turn>user", "<eos>", "<|eot_id|>", "[/INST]",
+        "[|endofturn|]")),
     *({"content": f"{start}blue"} for start in (
-        "<s> ", "[INST] hi [/INST] ", "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<s> ", "\ufeff", "[INST] hi [/INST] ", "<|start_header_id|>assistant<|end_header_id|>\n\n",
         "<|assistant|>\n", "<answer>", "<think time=3>red</think>", "< think >red</ think >",
         "Here is my thought process:\nred\nHere is my response:\n",
         "analysisWe need red.assistantfinal", "<inner_monologue>red</inner_monologue>")),
