@@ -30,7 +30,7 @@ from ldm.memory.formation import (
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.lessons import Contents, empty
 from ldm.memory.rows import Rows
-from ldm.parallel import iterate_concurrently
+from ldm.parallel import give_back, iterate_concurrently
 from ldm.reason import Reasoner
 from ldm.types import Trajectory
 
@@ -112,7 +112,8 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
                 env_class=env_class,
                 left_out=left_out,
             )
-        del known  # the contents have its vectors, and publishing takes memory
+        del known  # the contents have its vectors
+        give_back()
         with _timed(seconds, "store"):
             places.commit(location, contents, places.generations(location, env), on_progress)
     made, counts = contents.generation, (len(new), skipped, left_out)

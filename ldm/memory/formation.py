@@ -39,11 +39,13 @@ def embed_texts(
 def embed_rows(
     embedder: Embedder, rows: Sequence[IndexedTuple], on_progress: OnProgress = lambda *_: None
 ) -> Iterator[NDArray[np.float32]]:
-    """Return the goal and the observation vector of each row, (2 · dimension,)."""
-    tuples = [row.tuple for row in rows]
-    texts = sorted({text for one in tuples for text in (one.goal, one.observation)})
-    known = embed_texts(embedder, texts, on_progress)
-    return (np.concatenate([known[one.goal], known[one.observation]]) for one in tuples)
+    """Yield the goal and the observation vector of each row, (2 · dimension,)."""
+    for start in range(0, len(rows), CHUNK):  # those of all would be there twice
+        tuples = [row.tuple for row in rows[start : start + CHUNK]]
+        texts = sorted({text for one in tuples for text in (one.goal, one.observation)})
+        known = embed_texts(embedder, texts)
+        yield from (np.concatenate([known[one.goal], known[one.observation]]) for one in tuples)
+        on_progress("embed", start + len(tuples), len(rows))
 
 
 MIXED = "mixed"

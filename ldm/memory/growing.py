@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -26,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import ldm
 from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.caching import VectorFile
 from ldm.embed.forking import ForkLock
@@ -57,6 +55,7 @@ from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Rows
+from ldm.parallel import process_of
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -707,22 +706,18 @@ class GrowingMemory:
         return Order(self.location, self.env, names, self.batch_size, least, patience), known
 
     def _start_folding(self, least: int = 1, patience: float = 0.0) -> None:
-        """Start the process that forms a batch; -P keeps the working directory out of its path.
+        """Start the process that forms a batch.
 
         least, patience: see `ldm.memory.folding.Order`.
         """
-        package = str(Path(ldm.__file__).parent.parent)
-        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         with tempfile.TemporaryFile() as file:
             folding.write(file, *self._order(least, patience))
             file.seek(0)
-            self._folding[os.getpid()] = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ldm.memory.folding"],
-                env={**os.environ, "PYTHONPATH": path},
+            self._folding[os.getpid()] = process_of(
+                "ldm.memory.folding",
                 stdin=file,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                text=True,
                 start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
             )
 
