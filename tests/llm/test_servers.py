@@ -22,7 +22,7 @@ import pytest
 
 from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelUnavailable
 from ldm.llm import Sampling
-from ldm.llm.answers import Fault, divided, refusal, reply_in
+from ldm.llm.answers import Fault, refusal, reply_in
 from ldm.llm.calls import Request, read_calls
 from ldm.llm.capabilities import Capabilities, context_in
 from ldm.llm.client import RetryPolicy
@@ -236,51 +236,20 @@ def test_each_server(
     assert line in page
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [("<think>a\nb</think>\n\nAct: look", "Act: look"), ("a draft</think>Act: look", "Act: look"),
-     ("[THINK]a[/THINK]Act: look", "Act: look"), ("<thought>a</thought>x", "x"),
-     ("<think>cut off", ""), ("<think>a</think>b\n<think>c</think>d", "b\nd"),
-     ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>x",
-      "x"),
-     ("◁think▷a◁/think▷x", "x"), ("<mm:think>a</mm:think>x", "x"), ("<Thinking>a</Thinking>x", "x"),
-     ("<scratch_pad>a</scratch_pad>x", "x"), ("<cot>a</cot>x", "x"), ("<|think|>a<|/think|>x", "x"),
-     ("<antThinking>a</antThinking>x", "x"), ("<|inner_prefix|>a<|inner_suffix|>x", "x"),
-     ("<|channel|>analysis<|message|>a<|channel|>final<|constrain|>json<|message|>x", "x"),
-     ("think[the plan]", "think[the plan]"),
-     ("search[<think> tag]", "search[<think> tag]"), ('{"a": "</think>"}', '{"a": "</think>"}'),
-     ("<think>{\"draft\": 1}</think>{\"a\": 2}", '{"a": 2}')],
-)  # fmt: skip
-def test_thoughts_are_divided_from_the_answer(text: str, answer: str) -> None:
-    assert divided(text)[1] == answer
+#: Each line a message of a server or model: [its answer, its content or all of it].
+REPLIES = Path(__file__).with_name("replies.jsonl")
+
+
+def test_an_answer_is_read_wherever_it_stands() -> None:
+    for line in REPLIES.read_text("utf-8").splitlines():
+        answer, said = json.loads(line)
+        message = {"content": said} if isinstance(said, str) else said
+        content = {"choices": [{"message": message, "finish_reason": "stop"}]}
+        reply = reply_in(content, "llm", Request("m", ask("x")), Capabilities())
+        assert reply.text == answer, line
 
 
 CALLED = {"name": "reply", "arguments": {"name": "blue"}}
-#: Messages of one answer, in the ways of further servers and models.
-BLUE: tuple[dict[str, Any], ...] = (
-    *({"content": f"blue{end}"} for end in (
-        "<|im_end|>", "<｜end▁of▁sentence｜>", "<|observation|>", "</s><s>[INST] more", "[e~[",
-        "<end_of_turn>\n<start_of_turn>user", "<eos>", "<|eot_id|>", "[/INST]",
-        "[|endofturn|]")),
-    *({"content": f"{start}blue"} for start in (
-        "<s> ", "\ufeff", "[INST] hi [/INST] ", "<|start_header_id|>assistant<|end_header_id|>\n\n",
-        "<|assistant|>\n", "<answer>", "<think time=3>red</think>", "< think >red</ think >",
-        "Here is my thought process:\nred\nHere is my response:\n",
-        "analysisWe need red.assistantfinal", "<inner_monologue>red</inner_monologue>")),
-    *({"content": parts} for parts in (
-        [{"type": "output_text", "text": "blue"}], [{"type": "refusal", "refusal": "blue"}],
-        [{"type": "text", "text": {"value": "blue"}}], {"type": "text", "text": "blue"},
-        [{"type": "reasoning", "summary": [{"text": "red"}]}, {"type": "text", "text": "blue"}])),
-    *({"content": "blue", name: thought} for name, thought in (
-        ("thinking", "red"), ("reasoning_details", [{"type": "reasoning.text", "text": "red"}]))),
-    {"content": None, "refusal": "blue"},
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("message", BLUE, ids=str)
-def test_an_answer_is_read_wherever_it_stands(message: dict[str, Any]) -> None:
-    content = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    assert reply_in(content, "llm", Request("m", ask("x")), Capabilities()).text == "blue"
 
 
 def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
