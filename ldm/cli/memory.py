@@ -317,15 +317,10 @@ def search(
     columns = ["similarity", "within", "batch", "goal type", "goal", "observation", "action"]
     rows = [
         [
-            f"{recall.similarity:.3f}",
-            recall.fallback or "types",
-            recall.batch,
-            recall.goal_type,
-            recall.tuple.goal,
-            recall.tuple.observation,
-            recall.tuple.action,
+            *(f"{one.similarity:.3f}", one.fallback or "types", one.batch, one.goal_type),
+            *(one.tuple.goal, one.tuple.observation, one.tuple.action),
         ]
-        for recall in recalls
+        for one in recalls
     ]
     if any(recall.tuple.outcome is not None for recall in recalls):
         columns.append("outcome")
@@ -409,11 +404,8 @@ def _outcome(source: StateActionTuple) -> str:
 
 def _settings(generation: Any) -> str:
     """Return the settings of a generation in words, without lists of goals."""
-    return ", ".join(
-        f"{name} {value}"
-        for name, value in generation.settings.items()
-        if not name.endswith("_goals")
-    )
+    settings = generation.settings.items()
+    return ", ".join(f"{name} {one}" for name, one in settings if not name.endswith("_goals"))
 
 
 @memory_app.command("verify")
@@ -474,14 +466,11 @@ def publish(
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
             present = generations(memory, name)
-            put = (
-                partial(chroma.publish, contents, to, on_progress, generations=present)
-                if to
-                else partial(chroma.publish_beside, memory, contents, present, on_progress)
-            )
-            put()
-            if chroma.differences(contents, to or chroma.beside(memory)):
-                put(anew=True)  # somebody changed what was published
+            place, whole = to or chroma.beside(memory), "" if to else memory
+            put = partial(chroma.publish, contents, place, on_progress, generations=present)
+            put(memory=whole)
+            if chroma.differences(contents, place):
+                put(memory=whole, anew=True)  # somebody changed what was published
         published[name] = contents.generation.recallable
     if as_json:
         output.print_json(published)

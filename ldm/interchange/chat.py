@@ -39,14 +39,12 @@ class SelfDescription:
     score: Any = None
 
 
-def stated(assumed: Assumed, *descriptions: SelfDescription | None) -> Assumed:
-    """Return `assumed` with the values that recordings state; the last description wins."""
-    values: dict[str, Any] = {}
-    for one in filter(None, descriptions):
-        texts = {"env": one.env, "split": one.split, "kind": one.kind}
-        values |= {name: text for name, text in texts.items() if isinstance(text, str)}
-        if type(one.score) in (int, float) and 0 <= one.score <= 1:
-            values["score"] = float(one.score)
+def stated(assumed: Assumed, one: SelfDescription) -> Assumed:
+    """Return `assumed` with the values that a recording states."""
+    texts = {"env": one.env, "split": one.split, "kind": one.kind}
+    values: dict[str, Any] = {name: one for name, one in texts.items() if isinstance(one, str)}
+    if type(one.score) in (int, float) and 0 <= one.score <= 1:
+        values["score"] = float(one.score)
     return replace(assumed, **values)
 
 

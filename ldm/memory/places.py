@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -95,7 +94,7 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
     except MemoryStoreError as error:
         raise MemoryStoreError(
             f"The memory is complete, but not published to Chroma: {error.message}",
-            f"{error.remedy} Then repeat the command, or use `ldm memory publish`.",
+            f"{error.remedy} Then repeat the command, or use `ldm memory publish`.".lstrip(),
         ) from error
 
 
@@ -107,13 +106,11 @@ def _publish_apart(location: str, env: str, on_progress: OnProgress) -> None:
             if said.startswith("publish "):
                 on_progress("publish", *map(int, said.split()[1:]))
     if process.returncode:
-        why = said.strip()[:300] or f"it was stopped by signal {-process.returncode}"
-        known = json.loads(said) if said.startswith("[") else [f"Its process failed: {why}."]
-        raise MemoryStoreError(*known)
+        raise MemoryStoreError(said.strip() or f"Its process ended with {process.returncode}.")
 
 
 def main() -> None:
-    """Publish a memory; print how far it is, and an error as JSON."""
+    """Publish a memory; print how far it is, and an error as its last line."""
     from ldm.memory import chroma
 
     location, env = sys.argv[1:]
@@ -124,7 +121,7 @@ def main() -> None:
             lambda *done: print(*done, flush=True),  # noqa: T201
         )
     except LdmError as error:
-        sys.exit(json.dumps([error.message, error.remedy]))
+        sys.exit(str(error))
 
 
 def drop(location: str, env: str) -> None:

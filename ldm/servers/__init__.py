@@ -226,19 +226,19 @@ class _Held:
         """The tuple without its past."""
         return self.row.tuple
 
-    def with_past(self, past: Past) -> StateActionTuple:
-        """Return the whole tuple."""
-        return replace(self.source, history=replace(self.source.history, past=past))
-
 
 def _collected(held: Iterable[_Held], record: Generation) -> Rows:
     """Return whole trajectories that were read as rows."""
     links = {one.id: one for one in held}
     builder = RowsBuilder(Rows.empty(record.env, record.dimension))
     for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
-        row = replace(one.row, tuple=one.with_past(_past(one, links)))
+        row = replace(one.row, tuple=_with_past(one.source, _past(one, links)))
         builder.add_rows([row], [one.vector])
     return builder.collected()
+
+
+def _with_past(source: StateActionTuple, past: Past) -> StateActionTuple:
+    return replace(source, history=replace(source.history, past=past))
 
 
 def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
@@ -517,8 +517,7 @@ class _ServerRetriever(Retriever):
         for one in recalls:
             steps = links.get(one.tuple.trajectory_id, {})
             past = _past(steps[one.id], steps) if one.id in steps else ()
-            history = replace(one.tuple.history, past=past)
-            whole.append(replace(one, tuple=replace(one.tuple, history=history)))
+            whole.append(replace(one, tuple=_with_past(one.tuple, past)))
         return whole
 
     def _linked(self, trajectories: Mapping[str, str]) -> dict[str, dict[str, _Held]]:
