@@ -166,9 +166,12 @@ def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
     server = serve(reply=lambda body: answered(body, {"content": None, "function_call": CALLED}))
     model = connect(server).model("m")
     assert model.complete(ask("x"), schema=Colour).value == Colour("blue")
-    parts: list[Any] = [{"choices": [{"delta": {"content": text}}]} for text in ("re", "d")]
+    parts: list[Any] = [{"choices": [{"delta": {"content": text}}]} for text in ("re", ["d"])]
+    parts.append({"choices": [{"text": "no", "index": 1}]})
     parts.append({"usage": {"prompt_tokens": "7", "total_tokens": 9.0}})
     stream = b"".join(b"data: %s\n\n" % json.dumps(part).encode() for part in parts)
+    assert not json_of(stream)["choices"]  # it broke off
+    stream = b": WORKING\n\nevent: message\n" + stream + b"data: [DONE]\n"
     server.behaviour.reply = lambda body: (200, stream, {})
     reply = model.complete(ask("y"))
     assert (reply.text, reply.usage) == ("red", Usage(1, 7, 0, 2))
