@@ -193,17 +193,13 @@ def _memory(location: str) -> Iterator[Check]:
 
     remedy = "`ldm build-memory` makes one of the shipped trajectories."
     try:
-        at_server = is_server(location)
-    except LdmError as error:
-        yield Check("Memory", bare_url(location), "problem", error.message, error.remedy)
-        return
-    if not at_server and not Path(location).exists():
-        yield Check("Memory", location, "missing", "not found", remedy)
-        return
-    try:
+        if not is_server(location) and not Path(location).exists():
+            yield Check("Memory", location, "missing", "not found", remedy)
+            return
         histories = [generations(location, env) for env in environments(location)]
     except LdmError as error:
-        yield Check("Memory", location, "problem", error.message, error.remedy)
+        shown = bare_url(location) if "://" in location else location
+        yield Check("Memory", shown, "problem", error.message, error.remedy)
         return
     except ImportError as error:  # its package is reported above, with the remedy
         yield Check("Memory", location, "problem", f"cannot be read: {error}", "Reinstall ldm.")

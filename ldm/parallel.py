@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -92,6 +95,27 @@ def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency
     call; calls that have not begun by then are not made.
     """
     return list(iterate_concurrently(function, items, concurrency))
+
+
+def process_of(module: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """Start a module in a process of its own; -P keeps the working directory out of its path.
+
+    options: of `Popen`.
+    """
+    package = str(Path(__file__).parent.parent)
+    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(  # noqa: S603 - ourselves
+        [sys.executable, "-P", "-m", module, *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        text=True,
+        **options,
+    )
+
+
+def give_back() -> None:
+    """Give freed memory back to the system, where its C library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def cached(cache: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:

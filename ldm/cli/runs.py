@@ -137,13 +137,9 @@ def _print_list(
     listed = episodes if full else episodes[:LISTED]
     rows = [episode_row(one) for one in listed]
     output.print_table(f"Episodes of {run.id}", EPISODE_COLUMNS, rows)
-    _say_rest(len(episodes) - len(listed))
-    output.say_all(account_lines(accounts))
-
-
-def _say_rest(count: int) -> None:
-    if count > 0:
+    if (count := len(episodes) - len(listed)) > 0:
         output.show(f"… and {count} more (--full).")
+    output.say_all(account_lines(accounts))
 
 
 def _print_episode(

@@ -135,7 +135,9 @@ def _open(folder: Path) -> Compiled:
             check_file(folder / name)
             if _sum(folder / name) != known:
                 raise ValueError(f"{name} is not as it was written")
-        arrays = {name: _mapped(folder / f"{name}.npy") for name in meta["arrays"]}
+        # Plain arrays on mapped memory: numpy.memmap would cost microseconds for every slice.
+        files = {name: folder / f"{name}.npy" for name in meta["arrays"]}
+        arrays = {name: np.asarray(array_in(one, mapped=True)) for name, one in files.items()}
         with (folder / _TEXT).open("rb") as file:
             text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except DAMAGE as error:
@@ -150,12 +152,6 @@ def _sum(path: Path) -> list[int]:
     """Return the size of a file and the CRC-32 of its beginning."""
     with path.open("rb") as file:
         return [path.stat().st_size, zlib.crc32(file.read(_SUMMED))]
-
-
-def _mapped(path: Path) -> np.ndarray:
-    # A plain array on the mapped memory: numpy.memmap would cost microseconds for every slice.
-    array: np.ndarray = np.asarray(array_in(path, mapped=True))
-    return array
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import cycle
 from pathlib import Path
@@ -39,14 +39,12 @@ class SelfDescription:
     score: Any = None
 
 
-def stated(assumed: Assumed, *descriptions: SelfDescription | None) -> Assumed:
-    """Return `assumed` with the values that recordings state; the last description wins."""
-    values: dict[str, Any] = {}
-    for one in filter(None, descriptions):
-        texts = {"env": one.env, "split": one.split, "kind": one.kind}
-        values |= {name: text for name, text in texts.items() if isinstance(text, str)}
-        if type(one.score) in (int, float) and 0 <= one.score <= 1:
-            values["score"] = float(one.score)
+def stated(assumed: Assumed, one: SelfDescription) -> Assumed:
+    """Return `assumed` with the values that a recording states."""
+    texts = {"env": one.env, "split": one.split, "kind": one.kind}
+    values: dict[str, Any] = {name: one for name, one in texts.items() if isinstance(one, str)}
+    if type(one.score) in (int, float) and 0 <= one.score <= 1:
+        values["score"] = float(one.score)
     return replace(assumed, **values)
 
 
@@ -235,20 +233,41 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Unread:
+    """Fields of a message or call with what is not read: a step without it would be another."""
+
+    audio: Any = None
+    images: Any = None
+    videos: Any = None
+    files: Any = None
+    attachments: Any = None
+    experimental_attachments: Any = None
+    parts: Any = None
+    toolInvocations: Any = None  # noqa: N815 - the AI SDK's name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Unread):
     """Fields in which logs keep the answer to a call, within it or in a message of its own."""
 
     result: Any = None
+    results: Any = None
     output: Any = None
     response: Any = None
     observation: Any = None
     error: Any = None
 
-    def answers(self, where: str, call: str) -> Iterator[Heard]:
-        """Yield the answers. call: the id of the call."""
-        for one in fields(Answered):
-            if (answer := getattr(self, one.name)) is not None:
-                yield Heard(result_text(answer, f"{where}.{one.name}"), call)
+    def answers(self, where: str, call: str, *more: str) -> Iterator[Heard]:
+        """Yield the answers; raise FieldError for what is not read.
+
+        call: the id of the call. more: further fields that hold an answer.
+        """
+        for name in (*(one.name for one in fields(Answered)), *more):
+            value, place = getattr(self, name), f"{where}.{name}"
+            if not hasattr(Unread, name) and value is not None:
+                yield Heard(result_text(value, place), call)
+            elif value:
+                raise FieldError(place, "cannot be read: put its text into content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +276,7 @@ class Call(Answered):
 
     function: Function
     id: str = ""
+    content: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +289,11 @@ class Message(Answered):
     reasoning_content: Any = None
     reasoning: Any = None
     thinking: Any = None
+    reasoning_details: tuple[Mapping[str, Any], ...] | None = None
     tool_calls: tuple[Call, ...] | None = None
     function_call: Function | None = None
     tool_call_id: str | None = None
     refusal: str | None = None
-    audio: Any = None
-    images: Any = None
     name: str | None = None
     arguments: Any = None
     input: Any = None
@@ -318,6 +337,8 @@ def parse(
 def _trajectory(line: Line, assumed: Assumed) -> Trajectory:
     if line.ldm is not None:
         return _own(line.ldm, line.messages)
+    if line.messages and line.conversation:
+        raise FieldError("conversation", "stands beside `messages`: leave one of them out")
     messages = line.messages or line.conversation
     return trajectory(_turns(messages), stated(assumed, line), "messages")
 
@@ -356,9 +377,6 @@ def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:
     """Yield the messages to the agent and its actions."""
     for place, message in enumerate(messages):
         where = f"messages.{place}"
-        for name in ("audio", "images"):
-            if getattr(message, name):
-                raise FieldError(f"{where}.{name}", "cannot be read: put its text into content")
         if message.role is None or (message.type != "message" and message.content is None):
             yield from _item(message, where)
         elif message.role == "assistant" or message.tool_calls or message.function_call:
@@ -399,7 +417,9 @@ def _acts(message: Message, where: str) -> Iterator[Heard | Acted]:
     calls = list(message.tool_calls or ())
     if message.function_call:  # OpenAI's form of a single call before 2024
         calls.append(Call(message.function_call))
-    held = (message.reasoning_content, message.reasoning, message.thinking)
+    held = [message.reasoning_content, message.reasoning, message.thinking]
+    if not any(held):  # OpenRouter's alone; what is encrypted nobody can read
+        held += [one.get("text") or one.get("summary") for one in message.reasoning_details or ()]
     thoughts, texts = [result_text(one, where) for one in held], list[str]()
     types = (*_THOUGHTS, "tool_use", "refusal")
     for part in parts_of(message.content, f"{where}.content", *types):
@@ -417,7 +437,7 @@ def _acts(message: Message, where: str) -> Iterator[Heard | Acted]:
         action = _called(call.function.name, call.function.arguments, where)
         yield Acted(action, thought, call.id)
         thought = ""  # the thought belongs to the first of several calls
-        yield from call.answers(f"{where}.tool_calls.{place}", call.id)
+        yield from call.answers(f"{where}.tool_calls.{place}", call.id, "content")
 
 
 def _called(name: str | None, arguments: Any, where: str) -> str:

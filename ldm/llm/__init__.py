@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 from ldm.types import Usage, stable_seed
 
@@ -82,60 +82,47 @@ class LLM(Protocol):
         ...
 
 
-@runtime_checkable
-class KnowsContext(Protocol):
-    """A language model that may know the length of its context."""
-
-    def context(self) -> int | None:
-        """Return the context length in tokens, or None if the server does not state it."""
-        ...
-
-
 def context_of(llm: LLM) -> int | None:
-    """Return a model's context length in tokens, or None if unknown."""
-    return llm.context() if isinstance(llm, KnowsContext) else None
+    """Return a model's context length in tokens, or None if unknown; few models have `context`."""
+    known: int | None = llm.context() if hasattr(llm, "context") else None
+    return known
 
 
+@dataclass(eq=False, slots=True)
 class ScopedLLM:
     """An LLM within one scope, for one thread: it reports costs and varies samples.
 
     If the temperature is above 0, `sample` derives from the scope (run seed, task, trial, …) and
     the number of the call within it, so that trials differ and a resumed run repeats itself.
+
+    scope: returns JSON values, at each call. on_usage: called with each call's usage. on_calls:
+    called with the keys of the recorded calls behind a completion.
     """
 
-    def __init__(
-        self,
-        llm: LLM,
-        scope: Callable[[], tuple[object, ...]],
-        on_usage: Callable[[Usage], None] = lambda _: None,
-        on_calls: Callable[[Sequence[str]], None] = lambda _: None,
-    ) -> None:
-        """Take the scope, JSON values that are read at each call.
+    llm: LLM
+    scope: Callable[[], tuple[object, ...]]
+    on_usage: Callable[[Usage], None] = lambda _: None
+    on_calls: Callable[[Sequence[str]], None] = lambda _: None
+    name: str = field(init=False)
+    _calls: dict[tuple[object, ...], int] = field(default_factory=dict, init=False)
 
-        on_usage: called with each call's usage. on_calls: called with the keys of the recorded
-            calls behind a completion.
-        """
-        self.name = llm.name
-        self._llm = llm
-        self._scope = scope
-        self._on_usage = on_usage
-        self._on_calls = on_calls
-        self._calls: dict[tuple[object, ...], int] = {}
+    def __post_init__(self) -> None:
+        self.name = self.llm.name
 
     def context(self) -> int | None:
         """Return the context length of the model in tokens, or None if unknown."""
-        return context_of(self._llm)
+        return context_of(self.llm)
 
     def complete(self, messages: Sequence[Message], **options: Unpack[CallOptions]) -> Completion:
         """Complete as `LLM.complete`."""
-        scope = self._scope()
+        scope = self.scope()
         number = self._calls.get(scope, 0)
         self._calls[scope] = number + 1
         sampling = options.get("sampling", GREEDY)
         if sampling.temperature > 0 and not sampling.sample:
             # 31 bits, because it may be sent as a seed, and servers read seeds into small integers.
             options["sampling"] = replace(sampling, sample=stable_seed(*scope, number) % 2**31)
-        completion = self._llm.complete(messages, **options)
-        self._on_usage(completion.usage)
-        self._on_calls(completion.keys)
+        completion = self.llm.complete(messages, **options)
+        self.on_usage(completion.usage)
+        self.on_calls(completion.keys)
         return completion

@@ -116,8 +116,8 @@ class Client:
             if not self._stopping.is_set():
                 self._reason = reason
             self._stopping.set()
-        self.meter.shut()
-        self.limiter.shut()
+        self.meter.shut(self._reason)
+        self.limiter.shut(self._reason)
         return reason
 
     def call(self, role: str, request: Request) -> Call:
@@ -233,8 +233,6 @@ class Client:
             reserved = self.meter.reserve(request, bound)
         except errors.RunStopped as error:
             raise self.stop(error) from None
-        if reserved is None:
-            raise self._reason
         call: Call | None = None
         try:
             call = self._send(role, request, capabilities, bound, unusable)
@@ -293,8 +291,6 @@ class Client:
         """Return the response, an error "context" if the request is too long. Raises Fault."""
         assert self.service is not None  # noqa: S101 - `_make` has checked it
         entered = self.limiter.enter()
-        if entered is None:
-            raise self._reason
         try:
             call = self.service.send(role, request, capabilities, bound, unusable)
         except Fault as fault:
@@ -376,13 +372,13 @@ def _is_unfinished(call: Call, form: Form | None) -> bool:
     return call.cut and not (call.request.stop and "\n" in call.text.strip())
 
 
+@dataclass(eq=False, slots=True)
 class Model:
     """One model in one role, as `LLM`."""
 
-    def __init__(self, client: Client, name: str, role: str) -> None:
-        self.name = name
-        self.role = role
-        self._client = client
+    _client: Client
+    name: str
+    role: str
 
     def context(self) -> int | None:
         """Return the context length of the model in tokens, or None if unknown."""

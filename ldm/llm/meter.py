@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ldm.errors import BudgetSpent, LdmError
+from ldm.errors import BudgetSpent, LdmError, RunStopped
 from ldm.llm.calls import LOST, Call, Request
 from ldm.text import read_json
 from ldm.types import Usage
@@ -34,7 +34,7 @@ class ConcurrencyLimiter:
         self._in_flight = 0
         self._closed_until = 0.0
         self._last_narrowed = 0.0
-        self._shut = False
+        self._shut: RunStopped | None = None
         self._changed = threading.Condition()
 
     @property
@@ -42,26 +42,24 @@ class ConcurrencyLimiter:
         """The present maximum of requests in flight."""
         return max(1, int(self._width))
 
-    def enter(self) -> float | None:
+    def enter(self) -> float:
         """Wait for a slot and return the time of entry, for `narrow`; `leave` frees the slot.
 
-        Return None, without a slot, once the limiter is shut.
+        Raises the reason once the limiter is shut.
         """
         with self._changed:
-            while True:
-                if self._shut:
-                    return None
+            while not self._shut:
                 wait = self._closed_until - time.monotonic()
                 if wait <= 0 and self._in_flight < self.width:
-                    break
+                    self._in_flight += 1
+                    return time.monotonic()
                 self._changed.wait(wait if wait > 0 else None)
-            self._in_flight += 1
-            return time.monotonic()
+            raise self._shut
 
-    def shut(self) -> None:
+    def shut(self, reason: RunStopped) -> None:
         """Admit no more requests, and wake those that wait."""
         with self._changed:
-            self._shut = True
+            self._shut = reason
             self._changed.notify_all()
 
     def leave(self) -> None:
@@ -137,7 +135,7 @@ class Meter:
         self._usd = 0.0
         self._accounts: dict[tuple[str, str], Account] = {}
         self._reserved: list[Reservation] = []
-        self._shut = False
+        self._shut: RunStopped | None = None
         self._changed = threading.Condition()
 
     @property
@@ -161,11 +159,11 @@ class Meter:
                 if call.paid:
                     self._count(call)
 
-    def reserve(self, request: Request, max_tokens: int | None) -> Reservation | None:
-        """Reserve the maximum cost of a call until `settle`; return None once the meter is shut.
+    def reserve(self, request: Request, max_tokens: int | None) -> Reservation:
+        """Reserve the maximum cost of a call until `settle`.
 
         Wait as long as calls in flight may turn out cheaper and leave room. Raises BudgetSpent if
-        none is in flight.
+        none is in flight, and the reason once the meter is shut.
         """
         most = Usage(1, prompt_bound(request), 0, max_tokens or 0)
         price = price_of(request.model, self._prices)
@@ -176,14 +174,14 @@ class Meter:
                     raise BudgetSpent(excess, "Raise the limit.")
                 self._changed.wait()
             if self._shut:
-                return None
+                raise self._shut
             self._reserved.append(reserved)
         return reserved
 
-    def shut(self) -> None:
+    def shut(self, reason: RunStopped) -> None:
         """Admit no more calls, and wake those that wait."""
         with self._changed:
-            self._shut = True
+            self._shut = reason
             self._changed.notify_all()
 
     def settle(self, reserved: Reservation, call: Call | None) -> None:

@@ -34,6 +34,8 @@ DEFAULT_URL = "https://api.openai.com/v1"
 IDEMPOTENCY = "Idempotency-Key"
 #: Timeout of the list of models in seconds; not every server has one.
 LISTING_TIMEOUT = 10.0
+#: What gateways send to keep a connection alive, and other lines before a stream's data.
+_BEFORE = re.compile(rb"\A(?:\s|(?::|event:|id:)[^\n]*\n)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ def json_of(body: bytes) -> Any:
     Half surrogate pairs pass, which servers send of a reply cut off within a character; `encodable`
     replaces them.
     """
+    body = _BEFORE.sub(b"", body)
     try:
         return _joined(body) if body.startswith(b"data:") else json.loads(body)
     except (ValueError, RecursionError, TypeError, AttributeError):
@@ -206,17 +209,21 @@ def json_of(body: bytes) -> Any:
 
 
 def _joined(body: bytes) -> dict[str, Any]:
-    """Return the response that a server streamed unasked, as if it had come at once."""
-    events = re.findall(rb"(?m)^data: *(\{.*)", body)
-    whole, finish, response = {"content": "", "reasoning_content": ""}, "", dict[str, Any]()
-    for part in map(json.loads, events):
+    """Return the response that a server streamed unasked, as if it had come at once.
+
+    One that broke off has no choices: half an action is another action.
+    """
+    whole, finish, response = dict[str, list[Any]](), "", dict[str, Any]()
+    for part in map(json.loads, re.findall(rb"(?m)^data: *(\{.*)", body)):
         response |= {name: value for name, value in part.items() if value}
         for choice in part.get("choices") or ():
-            finish = choice.get("finish_reason") or finish
-            delta = choice.get("delta") or {}
-            whole = {name: text + (delta.get(name) or "") for name, text in whole.items()}
-    choices = [{"message": whole, "finish_reason": finish}] if finish or any(whole.values()) else []
-    return response | {"choices": choices}
+            said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+            if not choice.get("index"):
+                finish = choice.get("finish_reason") or finish
+                for name in filter(said.get, said):
+                    whole.setdefault(name, []).append(said[name])
+    message = {"message": whole, "finish_reason": finish}
+    return response | {"choices": [message] if finish or b"[DONE]" in body else []}
 
 
 def request_body(

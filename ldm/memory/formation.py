@@ -22,7 +22,7 @@ from ldm.memory import places
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
 from ldm.memory.lessons import EMBEDDED, Contents, empty
 from ldm.memory.rows import Rows
-from ldm.parallel import both, iterate_concurrently, map_concurrently
+from ldm.parallel import both, give_back, iterate_concurrently, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
@@ -354,7 +354,8 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
                 env_class=env_class,
                 left_out=left_out,
             )
-        del known  # the contents have its vectors, and publishing takes memory
+        del known  # the contents have its vectors
+        give_back()
         with _timed(seconds, "store"):
             places.commit(location, contents, places.generations(location, env), on_progress)
     made, counts = contents.generation, (len(new), skipped, left_out)

@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -25,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import ldm
 from ldm import records
 from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.caching import VectorFile
@@ -58,6 +56,7 @@ from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Mask, Rows, Vectors
+from ldm.parallel import process_of
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -674,24 +673,20 @@ class GrowingMemory:
         return Order(*where, (*vectors,), names, *how), known
 
     def _start_folding(self, least: int = 1, patience: float = 0.0) -> None:
-        """Start the process that forms a batch; -P keeps the working directory out of its path.
+        """Start the process that forms a batch.
 
         least, patience: see `ldm.memory.folding.Order`.
         """
-        package = str(Path(ldm.__file__).parent.parent)
-        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         with tempfile.TemporaryFile() as file:
             order, known = self._order(least, patience)
             file.write(records.dumps(order).encode() + b"\n")
             np.save(file, known.embed(order.texts))
             file.seek(0)
-            self._folding[os.getpid()] = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ldm.memory.folding"],
-                env={**os.environ, "PYTHONPATH": path},
+            self._folding[os.getpid()] = process_of(
+                "ldm.memory.folding",
                 stdin=file,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                text=True,
                 start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
             )
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from subprocess import PIPE, STDOUT
 from typing import Any
 
 from ldm import registry
-from ldm.errors import MemoryStoreError
+from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, record
 from ldm.memory.chroma import is_server
 from ldm.memory.index import Generation, OnProgress
 from ldm.memory.lessons import Contents
+from ldm.parallel import process_of
+
+#: The fewest tuples for which the start of a process is worth its second.
+LARGE = 5_000
 
 
 def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:
@@ -68,17 +74,45 @@ def commit(
 def publish(location: str, contents: Contents, on_progress: OnProgress = lambda *_: None) -> None:
     """Publish the newest generation of a directory to the Chroma directory in it.
 
+    Chroma keeps much memory of what it has written, which only a process that ends gives back.
+
     Raises MemoryStoreError if that fails; the memory is complete without it.
     """
     if is_server(location):
         return
     try:
-        chroma.publish_beside(location, contents, on_progress)
+        if len(contents.rows) >= LARGE:
+            _publish_apart(location, contents.generation.env, on_progress)
+        else:
+            chroma.publish_beside(location, contents, on_progress)
     except MemoryStoreError as error:
         raise MemoryStoreError(
             f"The memory is complete, but not published to Chroma: {error.message}",
-            f"{error.remedy} Then repeat the command, or use `ldm memory publish`.",
+            f"{error.remedy} Then repeat the command, or use `ldm memory publish`.".lstrip(),
         ) from error
+
+
+def _publish_apart(location: str, env: str, on_progress: OnProgress) -> None:
+    """Publish in a process of its own, which has the lock, too, if this one is killed."""
+    said, held = "", tuple(record.held)
+    with process_of(__name__, location, env, stdout=PIPE, stderr=STDOUT, pass_fds=held) as process:
+        for said in process.stdout or ():
+            if said.startswith("publish "):
+                on_progress("publish", *map(int, said.split()[1:]))
+    if process.returncode:
+        raise MemoryStoreError(said.strip() or f"Its process ended with {process.returncode}.")
+
+
+def main() -> None:
+    """Publish a memory; print how far it is, and an error as its last line."""
+    location, env = sys.argv[1:]
+    try:
+        chroma.publish_beside(
+            *(location, record.load(location, env)),
+            lambda *done: print(*done, flush=True),  # noqa: T201
+        )
+    except LdmError as error:
+        sys.exit(str(error))
 
 
 def drop(location: str, env: str) -> None:
@@ -102,3 +136,7 @@ def refuse_server(location: str, what: str) -> None:
     """Raise MemoryStoreError for a server, which cannot do `what`."""
     if is_server(location):
         raise MemoryStoreError(f"{location} is a server, which {what}.", "Name a directory.")
+
+
+if __name__ == "__main__":
+    main()

@@ -171,7 +171,8 @@ def environments(location: str) -> tuple[str, ...]:
     with store_errors(location):
         top = Path(location) / ENVIRONMENTS
         refuse_foreign(top)
-        return tuple(sorted(unquote(one.name) for one in top.glob("*") if one.is_dir()))
+        folders = (one.name for one in top.glob("*") if one.is_dir())
+        return tuple(sorted(unquote(name) for name in folders if name.isascii()))
 
 
 def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:

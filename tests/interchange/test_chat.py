@@ -111,7 +111,7 @@ class TestOthers:
             Step("stop", "Stopped.", reward=1.0),
         )
 
-    @pytest.mark.parametrize("within", ["result", "output", "response", "observation", "error"])
+    @pytest.mark.parametrize("within", ["result", "output", "content", "observation", "error"])
     def test_a_call_may_hold_its_answer(self, within: str) -> None:
         made = {**call("look", "1", {"at": "shelf"}), within: {"things": ["egg"]}}
         result = read(GOAL, says(None, tool_calls=[made]))
@@ -155,7 +155,9 @@ class TestOthers:
         "message",
         [says("a", reasoning="b"), says("a", thinking="b", reasoning_content="b"),
          says([{"type": "reasoning", "text": "b"}, {"type": "refusal", "refusal": "a"}]),
-         says([{"type": "thinking", "thinking": [{"type": "text", "text": "b"}]}], refusal="a")],
+         says([{"type": "thinking", "thinking": [{"type": "text", "text": "b"}]}], refusal="a"),
+         says("a", reasoning="", reasoning_details=[{"type": "reasoning.text", "text": "b"}]),
+         says("a", reasoning_details=[{"type": "x", "summary": "b"}, {"data": "ENCRYPTED"}])],
     )  # fmt: skip
     def test_thoughts_are_read_wherever_they_stand(self, message: dict[str, Any]) -> None:
         assert read(GOAL, message).steps == (Step("a", "", thought="b", reward=1.0),)
@@ -167,6 +169,12 @@ class TestOthers:
             (says([{"type": "redacted_thinking", "data": "x"}]), "content.0"),
             (says(None, audio={"id": "1"}), "audio"),
             ({"role": "user", "content": "x", "images": ["x"]}, "images"),
+            (says("a", toolInvocations=[{"toolName": "x"}]), "toolInvocations"),
+            (
+                {"role": "user", "content": "x", "experimental_attachments": [{"url": "x"}]},
+                "experimental_attachments",
+            ),
+            (says(None, tool_calls=[call("x", "1") | {"images": ["x"]}]), "tool_calls.0.images"),
             ({"role": "user", "content": [{"type": "image", "text": "x"}]}, "content.0"),
             ({"role": "assistant", "type": "web_search_call"}, "type"),
             (says([{"type": "tool_result", "content": "x"}]), "content.0"),
@@ -179,6 +187,9 @@ class TestOthers:
     def test_what_cannot_be_read_is_named(self, message: Any, field: str) -> None:
         place = f"messages.1.{field}".rstrip(".")
         assert f":{place}: " in problem({"messages": [GOAL, message, says("a")]})
+
+    def test_two_lists_of_messages_in_a_line_are_named(self) -> None:
+        assert "conversation: stands" in problem({"messages": [GOAL], "conversation": [GOAL]})
 
     def test_a_line_may_name_its_environment(self) -> None:
         assert read(GOAL, says("a"), assumed=Assumed(), env="shed").task.env == "shed"

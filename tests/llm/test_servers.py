@@ -22,7 +22,7 @@ import pytest
 
 from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelUnavailable
 from ldm.llm import Sampling
-from ldm.llm.answers import Fault, divided, refusal, reply_in
+from ldm.llm.answers import Fault, refusal, reply_in
 from ldm.llm.calls import Request, read_calls
 from ldm.llm.capabilities import Capabilities, context_in
 from ldm.llm.client import RetryPolicy
@@ -45,10 +45,6 @@ def error(status: int, message: str, **fields: Any) -> Response:
     return status, {"error": {"message": message, **fields}}, {}
 
 
-def openai_like(message: str, **fields: Any) -> Response:
-    return error(400, message, type="invalid_request_error", **fields)
-
-
 @dataclass(frozen=True)
 class Shapes:
     """What a server sends: fields of a message with thoughts, its errors, whether it counts."""
@@ -61,100 +57,12 @@ class Shapes:
     usage: bool = True
 
 
-LATER = {"Retry-After": "0.02"}
-TAGS = {"content": "<think>\nA draft: red.\n</think>\n\nblue"}
-FIELD = {"content": "blue", "reasoning_content": "A draft: red."}
-REASONING = {"content": "blue", "reasoning": "A draft: red."}
-TOO_LARGE = {
-    "code": 400,
-    "message": "request (9000 tokens) exceeds the available context size (4096 "
-    "tokens), try increasing it",
-    "type": "exceed_context_size_error",
-    "n_ctx": 4096,
-}
-LONG = "maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
-TEMPLATE = "Conversation roles must alternate user/assistant/user/assistant/..."
-# As in the projects' trackers: vllm-project/vllm (27752, 33402, 33425), ggml-org/llama.cpp,
-# ollama/ollama, lmstudio-ai/lmstudio-bug-tracker (237, 2256), google-gemini/gemini-cli (6678),
-# huggingface/text-generation-inference (937), Aider-AI/aider (3721, OpenRouter), llm-exe/llm-exe
-# (662, DeepSeek).
-SERVERS = {
-    "OpenAI": Shapes({"content": "blue"},
-        openai_like(f"This model's {LONG}", code="context_length_exceeded"),
-        (429, {"error": {"message": "Rate limit reached for m on requests per min (RPM). Please "
-                         "try again in 20ms.", "code": "rate_limit_exceeded"}}, {})),
-    "Azure": Shapes({"content": "blue"},
-        openai_like(f"This model's {LONG}", code="context_length_exceeded"),
-        (429, {"error": {"code": "429", "message": "You have exceeded the call rate."}}, LATER),
-        openai_like("Invalid parameter: 'response_format' of type 'json_schema' is not supported "
-                    "with this model.")),
-    "vLLM": Shapes(REASONING,
-        error(400, "This model's maximum context length is 8192 tokens. However, your request has "
-              "9000 input tokens. Please reduce the length of the input messages. (parameter="
-              "input_tokens, value=9000)", type="BadRequestError", param="input_tokens", code=400),
-        error(429, "too many requests"),
-        error(400, "Grammar error: Unimplemented keys: ['propertyNames']"),
-        (400, {"object": "error", "message": "System role not supported", "code": 400}, {})),
-    "SGLang": Shapes(FIELD,
-        (400, {"object": "error", "message": "The input (9000 tokens) is longer than the model's "
-               "context length (8192 tokens)."}, {}),
-        (503, {"object": "error", "message": "The request queue is full."}, {})),
-    "llama.cpp": Shapes(FIELD,
-        (400, {"error": TOO_LARGE}, {}),
-        error(503, "Loading model", type="unavailable_error"),
-        error(400, "Failed to initialize samplers: failed to parse grammar"),
-        error(500, f"Jinja Exception: {TEMPLATE}", type="server_error")),
-    "LM Studio": Shapes(TAGS,
-        (400, {"error": "The number of tokens to keep from the initial prompt is greater than the "
-               "context length (n_keep: 9000>= n_ctx: 4096). Try to load the model with a larger "
-               "context length, or provide a shorter input."}, {}),
-        error(429, "busy"),
-        (400, {"error": "'response_format.type' must be 'json_schema' or 'text'"}, {}),
-        (400, {"error": "Error rendering prompt with jinja template: Only user and assistant roles "
-               "are supported!"}, {})),
-    "Ollama": Shapes(REASONING,
-        error(400, json.dumps({"error": TOO_LARGE}), type="api_error"),
-        error(503, "server busy, please try again. maximum pending requests exceeded"),
-        error(500, "failed to parse grammar")),
-    "OpenRouter": Shapes(REASONING,
-        error(400, "Provider returned error", metadata={
-            "raw": json.dumps({"error": {"message": f"This endpoint's {LONG}"}})}),
-        (200, {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-min."}}, {}),
-        error(404, "No endpoints found that can handle the requested parameters.")),
-    "Gemini": Shapes({"content": "<thought>A draft: red.</thought>blue"},
-        (400, [{"error": {"code": 400, "message": "The input token count (9000) exceeds the "
-                          "maximum number of tokens allowed (8192)."}}], {}),
-        (429, [{"error": {"code": 429, "message": "You exceeded your current quota, please check "
-                          "your plan and billing details.", "details": [{"retryDelay": "0.02s"}]}}],
-         {}),
-        (400, [{"error": {"code": 400, "message": "The specified schema produces a constraint that "
-                          "has too many states for serving."}}], {}),
-        (400, [{"error": {"message": "Developer instruction is not enabled for m"}}], {})),
-    "Anthropic": Shapes({"content": "blue"},
-        error(400, "input length and `max_tokens` exceed context limit: 9000 + 100 > 8192, "
-              "decrease input length or `max_tokens` and try again"),
-        (429, {"type": "error", "error": {"type": "rate_limit_error", "message": "This request "
-               "would exceed your organization's rate limit of 50,000 input tokens per minute."}},
-         LATER)),
-    "Mistral": Shapes({"content": [
-            {"type": "thinking", "thinking": [{"type": "text", "text": "A draft: red."}]},
-            {"type": "text", "text": "blue"}]},
-        (400, {"object": "error", "message": "Prompt contains 40000 tokens and 0 draft tokens, too "
-               "large for model with 32768 maximum context length", "code": "3051"}, {}),
-        (429, {"object": "error", "message": "Rate limit exceeded", "type": "rate_limited",
-               "code": "1300"}, LATER)),
-    "TGI": Shapes(TAGS,
-        (422, {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= "
-               "4096. Given: 5000 `inputs` tokens and 120 `max_new_tokens`", "error_type":
-               "validation"}, {}),
-        (429, {"error": "Model is overloaded", "error_type": "overloaded"}, {}),
-        (422, {"error": "Input validation error: invalid grammar"}, {}),
-        (422, {"error": f"Template error: {TEMPLATE}"}, {}), usage=False),
-    "DeepSeek": Shapes(FIELD,
-        error(400, f"This model's {LONG}", type="invalid_request_error"),
-        error(429, "Rate limit reached"),
-        error(400, "This response_format type is unavailable now")),
-}  # fmt: skip
+#: As in the projects' trackers: vllm-project/vllm (27752, 33402, 33425), ggml-org/llama.cpp,
+#: ollama/ollama, lmstudio-ai/lmstudio-bug-tracker (237, 2256), google-gemini/gemini-cli (6678),
+#: huggingface/text-generation-inference (937), Aider-AI/aider (3721, OpenRouter), llm-exe/llm-exe
+#: (662, DeepSeek).
+SHAPES = json.loads(Path(__file__).with_name("servers.json").read_text("utf-8"))
+SERVERS = {name: Shapes(**shapes) for name, shapes in SHAPES.items()}
 
 
 def answered(body: dict[str, Any], message: dict[str, Any], usage: bool = True) -> Response:
@@ -236,47 +144,20 @@ def test_each_server(
     assert line in page
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [("<think>a\nb</think>\n\nAct: look", "Act: look"), ("a draft</think>Act: look", "Act: look"),
-     ("[THINK]a[/THINK]Act: look", "Act: look"), ("<thought>a</thought>x", "x"),
-     ("<think>cut off", ""), ("<think>a</think>b\n<think>c</think>d", "b\nd"),
-     ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>x",
-      "x"),
-     ("◁think▷a◁/think▷x", "x"), ("<mm:think>a</mm:think>x", "x"), ("<Thinking>a</Thinking>x", "x"),
-     ("think[the plan]", "think[the plan]"),
-     ("search[<think> tag]", "search[<think> tag]"), ('{"a": "</think>"}', '{"a": "</think>"}'),
-     ("<think>{\"draft\": 1}</think>{\"a\": 2}", '{"a": 2}')],
-)  # fmt: skip
-def test_thoughts_are_divided_from_the_answer(text: str, answer: str) -> None:
-    assert divided(text)[1] == answer
+#: Each line a message of a server or model: [its answer, its content or all of it].
+REPLIES = Path(__file__).with_name("replies.jsonl")
+
+
+def test_an_answer_is_read_wherever_it_stands() -> None:
+    for line in REPLIES.read_text("utf-8").splitlines():
+        answer, said = json.loads(line)
+        message = {"content": said} if isinstance(said, str) else said
+        content = {"choices": [{"message": message, "finish_reason": "stop"}]}
+        reply = reply_in(content, "llm", Request("m", ask("x")), Capabilities())
+        assert reply.text == answer, line
 
 
 CALLED = {"name": "reply", "arguments": {"name": "blue"}}
-#: Messages of one answer, in the ways of further servers and models.
-BLUE: tuple[dict[str, Any], ...] = (
-    *({"content": f"blue{end}"} for end in (
-        "<|im_end|>", "<｜end▁of▁sentence｜>", "<|observation|>", "</s><s>[INST] more", "[e~[",
-        "<end_of_turn>\n<start_of_turn>user", "<eos>", "<|eot_id|>", "[/INST]")),
-    *({"content": f"{start}blue"} for start in (
-        "<s> ", "[INST] hi [/INST] ", "<|start_header_id|>assistant<|end_header_id|>\n\n",
-        "<|assistant|>\n", "<answer>", "<think time=3>red</think>", "< think >red</ think >",
-        "Here is my thought process:\nred\nHere is my response:\n",
-        "analysisWe need red.assistantfinal", "<inner_monologue>red</inner_monologue>")),
-    *({"content": parts} for parts in (
-        [{"type": "output_text", "text": "blue"}], [{"type": "refusal", "refusal": "blue"}],
-        [{"type": "text", "text": {"value": "blue"}}], {"type": "text", "text": "blue"},
-        [{"type": "reasoning", "summary": [{"text": "red"}]}, {"type": "text", "text": "blue"}])),
-    *({"content": "blue", name: thought} for name, thought in (
-        ("thinking", "red"), ("reasoning_details", [{"type": "reasoning.text", "text": "red"}]))),
-    {"content": None, "refusal": "blue"},
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("message", BLUE, ids=str)
-def test_an_answer_is_read_wherever_it_stands(message: dict[str, Any]) -> None:
-    content = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    assert reply_in(content, "llm", Request("m", ask("x")), Capabilities()).text == "blue"
 
 
 def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
@@ -285,9 +166,12 @@ def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
     server = serve(reply=lambda body: answered(body, {"content": None, "function_call": CALLED}))
     model = connect(server).model("m")
     assert model.complete(ask("x"), schema=Colour).value == Colour("blue")
-    parts: list[Any] = [{"choices": [{"delta": {"content": text}}]} for text in ("re", "d")]
+    parts: list[Any] = [{"choices": [{"delta": {"content": text}}]} for text in ("re", ["d"])]
+    parts.append({"choices": [{"text": "no", "index": 1}]})
     parts.append({"usage": {"prompt_tokens": "7", "total_tokens": 9.0}})
     stream = b"".join(b"data: %s\n\n" % json.dumps(part).encode() for part in parts)
+    assert not json_of(stream)["choices"]  # it broke off
+    stream = b": WORKING\n\nevent: message\n" + stream + b"data: [DONE]\n"
     server.behaviour.reply = lambda body: (200, stream, {})
     reply = model.complete(ask("y"))
     assert (reply.text, reply.usage) == ("red", Usage(1, 7, 0, 2))
@@ -342,7 +226,7 @@ def test_what_a_refusal_means_is_read_from_its_words() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "content"),
-    [("context", {"choices": [], "error": {"code": 400, "message": LONG}}),
+    [("context", {"choices": [], "error": {"code": 400, "message": "maximum context length is 9"}}),
      ("stop", {"error": {"message": "Incorrect API key", "code": "invalid_api_key"}}),
      ("rejected", {"code": 1301, "msg": "content flagged by policy"}),
      ("again", {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}),

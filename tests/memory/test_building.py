@@ -319,3 +319,16 @@ class TestFailures:
         with pytest.raises(LdmError, match=r"None of the 12 .* 0\.5 or more: the best is 0.25"):
             make(tmp_path, low, rebuild=True, options=FormationOptions(min_reward=0.5))
         assert exported(tmp_path) == before
+
+
+@pytest.mark.process
+def test_a_large_memory_is_published_in_a_process_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldm.memory.places.LARGE", 1)
+    stages = list[str]()
+    make(tmp_path, on_progress=lambda stage, *_: stages.append(stage))
+    assert (stages[-1], verify(str(tmp_path), "toy")) == ("publish", [])
+    (tmp_path / "chroma" / "mine").touch()
+    with pytest.raises(MemoryStoreError, match=r"not published to Chroma: .* other"):
+        make(tmp_path, MORE)

@@ -400,7 +400,7 @@ def test_a_batch_is_formed_in_a_process_of_its_own(
         memory.add(episode(2))
     assert (memory.pending, len(generations(str(place), "desk"))) == (0, 1)
     memory.add(episode(3))
-    monkeypatch.setattr("ldm.memory.growing.sys.executable", "/bin/false")
+    monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(MemoryStoreError, match="could not be formed") as refused:
         memory.fold()
     assert "Nothing is lost" in refused.value.remedy
