@@ -198,8 +198,8 @@ def _memory(location: str) -> Iterator[Check]:
             return
         histories = [generations(location, env) for env in environments(location)]
     except LdmError as error:
-        shown = bare_url(location) if "://" in location else location
-        yield Check("Memory", shown, "problem", error.message, error.remedy)
+        place = bare_url(location) if "://" in location else location
+        yield Check("Memory", place, "problem", error.message, error.remedy)
         return
     except ImportError as error:  # its package is reported above, with the remedy
         yield Check("Memory", location, "problem", f"cannot be read: {error}", "Reinstall ldm.")

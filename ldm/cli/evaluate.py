@@ -228,7 +228,7 @@ def show_tables(
         output.print_table("Side by side", columns, table, error=error)
         remarks += [*filter(None, [remark]), *gains(reports)]
     if records:
-        source = records[0].published.source
+        source = records[0].content.source
         output.print_table(f"Beside {source}", *beside(reports, records), error=error)
         remarks += remarks_on(records[0])
     output.say_all(remarks, error=error)

@@ -217,11 +217,11 @@ def _joined(body: bytes) -> dict[str, Any]:
     for part in map(json.loads, re.findall(rb"(?m)^data: *(\{.*)", body)):
         response |= {name: value for name, value in part.items() if value}
         for choice in part.get("choices") or ():
-            said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+            part = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
             if not choice.get("index"):
                 finish = choice.get("finish_reason") or finish
-                for name in filter(said.get, said):
-                    whole.setdefault(name, []).append(said[name])
+                for name in filter(part.get, part):
+                    whole.setdefault(name, []).append(part[name])
     message = {"message": whole, "finish_reason": finish}
     return response | {"choices": [message] if finish or b"[DONE]" in body else []}
 

@@ -340,10 +340,10 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         base = _base(location, env, embedder.name)
         held = {t for b in base.batches for t in b.trajectories} if base else set[str]()
         new = [distinct[i] for i in sorted(distinct) if i not in held]
-        skipped = len(trajectories) - left_out - len(new)
+        counts = len(new), len(trajectories) - left_out - len(new), left_out
         if base and not new:
             places.publish(location, base, on_progress)
-            return BuildResult(env, base.generation, base.batches, base.rows, 0, skipped, left_out)
+            return BuildResult(env, base.generation, base.batches, base.rows, *counts)
         known, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
         with _timed(seconds, "embed"):
             _embed_all(known, texts_of(new), on_progress)
@@ -358,8 +358,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         give_back()
         with _timed(seconds, "store"):
             places.commit(location, contents, places.generations(location, env), on_progress)
-    made, counts = contents.generation, (len(new), skipped, left_out)
-    return BuildResult(env, made, contents.batches, contents.rows, *counts, seconds)
+    return BuildResult(env, contents.generation, contents.batches, contents.rows, *counts, seconds)
 
 
 def _embed_all(embedder: CachingEmbedder, texts: Sequence[str], on_progress: OnProgress) -> None:

@@ -94,13 +94,13 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
 
 def _publish_apart(location: str, env: str, on_progress: OnProgress) -> None:
     """Publish in a process of its own, which has the lock, too, if this one is killed."""
-    said, held = "", tuple(record.held)
+    line, held = "", tuple(record.held)
     with process_of(__name__, location, env, stdout=PIPE, stderr=STDOUT, pass_fds=held) as process:
-        for said in process.stdout or ():
-            if said.startswith("publish "):
-                on_progress("publish", *map(int, said.split()[1:]))
+        for line in process.stdout or ():
+            if line.startswith("publish "):
+                on_progress("publish", *map(int, line.split()[1:]))
     if process.returncode:
-        raise MemoryStoreError(said.strip() or f"Its process ended with {process.returncode}.")
+        raise MemoryStoreError(line.strip() or f"Its process ended with {process.returncode}.")
 
 
 def main() -> None:

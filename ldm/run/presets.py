@@ -33,6 +33,8 @@ from ldm.types import stable_hash
 Percent = Annotated[int | float, Field(ge=0, le=100)]
 COLUMNS = ("agent", "figures", "success", "95 % interval")
 HERE, ELSEWHERE = "measured here", "published"
+#: The fields of a preset that `ldm eval --json` repeats.
+TABLE = ("paper", "table", "model", "tasks", "second_hand", "notes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,159 +52,8 @@ class Figures:
         return self != Figures()
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedRow:
-    """A row of a paper's table. name: as in the paper. note: a remark on it."""
-
-    name: str
-    published: Figures = Figures()
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
-    """A table of a paper.
-
-    paper, table: its location. model: the one that the figures were measured with. tasks: their
-    number; None if not stated. second_hand: the paper's own text was not available to check them.
-    notes: differences from the paper.
-    """
-
-    paper: str
-    table: str
-    model: str = ""
-    tasks: int | None = None
-    second_hand: bool = False
-    rows: tuple[PublishedRow, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def source(self) -> str:
-        """The source of the figures, in a few words."""
-        return f"{self.paper}, {self.table}"
-
-
-@dataclass(frozen=True, slots=True)
-class PresetRecord:
-    """The record of a preset in a run that it started.
-
-    name, digest: the preset's. counterparts: names of the published rows with this run's settings.
-    overridden: the options given in place of the preset's settings, in words.
-    """
-
-    name: str
-    digest: str
-    published: PublishedTable
-    counterparts: tuple[str, ...] = ()
-    overridden: tuple[str, ...] = ()
-
-
-def beside(
-    reports: Sequence[Report], records: Sequence[PresetRecord]
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return columns and rows: each report, and below it the published rows that it reproduces.
-
-    records: of the reports' runs. Published rows without a counterpart follow in the paper's order.
-    """
-    rows = records[0].published.rows
-    kinds = [kind for row in rows for kind in row.published.kinds]
-    kinds += sorted(kind for report in reports for kind in report.summary.by_kind)
-    kinds = list(dict.fromkeys(kinds))
-    lines, matched = list[tuple[str, ...]](), set[str]()
-    for report, record in zip(reports, records, strict=True):
-        lines.append(_measured(report, kinds))
-        for row in rows:
-            if row.name in record.counterparts and row.published and row.name not in matched:
-                matched.add(row.name)
-                lines.append(_published(row, kinds))
-    lines += (_published(row, kinds) for row in rows if row.published and row.name not in matched)
-    if any(row.published.score is not None for row in rows):
-        return (*COLUMNS, *kinds, "score"), lines
-    return (*COLUMNS, *kinds), [line[:-1] for line in lines]
-
-
-def remarks(record: PresetRecord) -> list[str]:
-    """Return remarks on the published rows: their source, and the differences."""
-    table = record.published
-    measured = ", ".join(
-        filter(None, (table.model, "" if table.tasks is None else f"{table.tasks} tasks"))
-    )
-    origin = f"Published rows are those of {table.source}" + (f" ({measured})" if measured else "")
-    lines = [f"{origin}. They were not measured here: do not rank them with what was."]
-    if table.second_hand:
-        lines.append("They are second-hand: the paper's text was not there to check them.")
-    if record.overridden:
-        lines.append(
-            f"Overridden, so that the protocol is no longer the published one: "
-            f"{'; '.join(record.overridden)}."
-        )
-    lines += (f"Differs from the paper: {note}" for note in table.notes)
-    lines += (f"{row.name}: {row.note}" for row in table.rows if row.note)
-    return lines
-
-
-def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[str, Any]:
-    """Return the published table as JSON values, figures in per cent as printed.
-
-    "beside" names the agent that has a row's settings, or is None without one.
-    """
-    first = records[0]
-    table = asdict(first.published)
-    del table["rows"]
-    agents = {
-        name: report.label
-        for report, record in reversed(list(zip(reports, records, strict=True)))
-        for name in record.counterparts
-    }
-    return {
-        **table,
-        **{"name": first.name, "digest": first.digest, "overridden": list(first.overridden)},
-        "published": [
-            {
-                "row": row.name,
-                "beside": agents.get(row.name),
-                "success_percent": row.published.all,
-                "score_percent": row.published.score,
-                "by_kind_percent": dict(row.published.kinds),
-                "note": row.note,
-            }
-            for row in first.published.rows
-            if row.published
-        ],
-    }
-
-
-def _measured(report: Report, kinds: Sequence[str]) -> tuple[str, ...]:
-    overall, by_kind = report.summary.overall, report.summary.by_kind
-    rates = (percent(by_kind[kind].success_rate if kind in by_kind else None) for kind in kinds)
-    own = (report.label, HERE, percent(overall.success_rate), span(overall.interval))
-    return (*own, *rates, percent(overall.mean_score).removesuffix(" %"))
-
-
-def _published(row: PublishedRow, kinds: Sequence[str]) -> tuple[str, ...]:
-    figures = row.published
-    rates = (figure(figures.kinds.get(kind), " %") for kind in kinds)
-    own = (row.name, ELSEWHERE, figure(figures.all, " %"), "–")
-    return (*own, *rates, figure(figures.score))
-
-
-def figure(value: float | None, unit: str = "") -> str:
-    """Return a figure as printed in the paper."""
-    return "–" if value is None else f"{value}{unit}"
-
-
-SHIPPED = Path(__file__).parent.parent / "presets"
-SUFFIX = ".toml"
-#: Maximum bytes of a preset.
-MOST_BYTES = 1 << 20
-#: Options that say what to open, to run or to delete: those of the command line alone.
-OF_THE_USER = {"memory", "embedder", "models", "rebuild"}
-GUIDE = "docs/usage/evaluating.md#a-papers-table says what stands in a preset."
-
 ModelRole = Literal["llm", "planner_llm", "reasoner_llm"]
 Count = Annotated[int, Field(ge=1, le=10**9)]
-
-_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +63,7 @@ class Row:
     name: as in the paper. agent: a name with options; {} if the row is only shown. env:
     options of this row's environment alone. models: model option → the one whose model replaces
     it: { llm = "planner_llm" } lets the planner's model act, too. generation: of the memory;
-    None is the newest. published, note: see `PublishedRow`.
+    None is the newest. note: a remark on it.
     """
 
     name: str
@@ -246,7 +97,9 @@ class Formed:
 class Content:
     """The content of a preset's file.
 
-    paper, table, model, tasks, second_hand, notes: see `PublishedTable`.
+    paper, table: its location. model: the one that the figures were measured with. tasks: their
+    number; None if not stated. second_hand: the paper's own text was not available to check them.
+    notes: differences from the paper.
     evaluation: fields of `Evaluate` that all rows have; options of `agent` are for those agents
     that have them, and `tasks` may be a file of ids beside the preset. build, refine: fields
     of `Build` and `Refine`, for `--preset` of `ldm build-memory` and `ldm refine`. memory: the
@@ -270,6 +123,131 @@ class Content:
     build: dict[str, Any] = field(default_factory=dict)
     refine: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def source(self) -> str:
+        """The source of the figures, in a few words."""
+        return f"{self.paper}, {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class PresetRecord:
+    """The record of a preset in a run that it started.
+
+    name, digest: the preset's. content: of its file, with the differences of this run as notes.
+    counterparts: names of the published rows with this run's settings. overridden: the options
+    given in place of the preset's settings, in words.
+    """
+
+    name: str
+    digest: str
+    content: Content
+    counterparts: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
+
+
+def beside(
+    reports: Sequence[Report], records: Sequence[PresetRecord]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return columns and rows: each report, and below it the published rows that it reproduces.
+
+    records: of the reports' runs. Published rows without a counterpart follow in the paper's order.
+    """
+    rows = records[0].content.rows
+    kinds = [kind for row in rows for kind in row.published.kinds]
+    kinds += sorted(kind for report in reports for kind in report.summary.by_kind)
+    kinds = list(dict.fromkeys(kinds))
+    lines, matched = list[tuple[str, ...]](), set[str]()
+    for report, record in zip(reports, records, strict=True):
+        lines.append(_measured(report, kinds))
+        for row in rows:
+            if row.name in record.counterparts and row.published and row.name not in matched:
+                matched.add(row.name)
+                lines.append(_published(row, kinds))
+    lines += (_published(row, kinds) for row in rows if row.published and row.name not in matched)
+    if any(row.published.score is not None for row in rows):
+        return (*COLUMNS, *kinds, "score"), lines
+    return (*COLUMNS, *kinds), [line[:-1] for line in lines]
+
+
+def remarks(record: PresetRecord) -> list[str]:
+    """Return remarks on the published rows: their source, and the differences."""
+    table = record.content
+    measured = ", ".join(
+        filter(None, (table.model, "" if table.tasks is None else f"{table.tasks} tasks"))
+    )
+    origin = f"Published rows are those of {table.source}" + (f" ({measured})" if measured else "")
+    lines = [f"{origin}. They were not measured here: do not rank them with what was."]
+    if table.second_hand:
+        lines.append("They are second-hand: the paper's text was not there to check them.")
+    if record.overridden:
+        lines.append(
+            f"Overridden, so that the protocol is no longer the published one: "
+            f"{'; '.join(record.overridden)}."
+        )
+    lines += (f"Differs from the paper: {note}" for note in table.notes)
+    lines += (f"{row.name}: {row.note}" for row in table.rows if row.note)
+    return lines
+
+
+def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[str, Any]:
+    """Return the published table as JSON values, figures in per cent as printed.
+
+    "beside" names the agent that has a row's settings, or is None without one.
+    """
+    first = records[0]
+    table = {name: getattr(first.content, name) for name in TABLE}
+    agents = {
+        name: report.label
+        for report, record in reversed(list(zip(reports, records, strict=True)))
+        for name in record.counterparts
+    }
+    return {
+        **table,
+        **{"name": first.name, "digest": first.digest, "overridden": list(first.overridden)},
+        "published": [
+            {
+                "row": row.name,
+                "beside": agents.get(row.name),
+                "success_percent": row.published.all,
+                "score_percent": row.published.score,
+                "by_kind_percent": dict(row.published.kinds),
+                "note": row.note,
+            }
+            for row in first.content.rows
+            if row.published
+        ],
+    }
+
+
+def _measured(report: Report, kinds: Sequence[str]) -> tuple[str, ...]:
+    overall, by_kind = report.summary.overall, report.summary.by_kind
+    rates = (percent(by_kind[kind].success_rate if kind in by_kind else None) for kind in kinds)
+    own = (report.label, HERE, percent(overall.success_rate), span(overall.interval))
+    return (*own, *rates, percent(overall.mean_score).removesuffix(" %"))
+
+
+def _published(row: Row, kinds: Sequence[str]) -> tuple[str, ...]:
+    figures = row.published
+    rates = (figure(figures.kinds.get(kind), " %") for kind in kinds)
+    own = (row.name, ELSEWHERE, figure(figures.all, " %"), "–")
+    return (*own, *rates, figure(figures.score))
+
+
+def figure(value: float | None, unit: str = "") -> str:
+    """Return a figure as printed in the paper."""
+    return "–" if value is None else f"{value}{unit}"
+
+
+SHIPPED = Path(__file__).parent.parent / "presets"
+SUFFIX = ".toml"
+#: Maximum bytes of a preset.
+MOST_BYTES = 1 << 20
+#: Options that say what to open, to run or to delete: those of the command line alone.
+OF_THE_USER = {"memory", "embedder", "models", "rebuild"}
+GUIDE = "docs/usage/evaluating.md#a-papers-table says what stands in a preset."
+
+_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -285,7 +263,7 @@ class Preset:
 
     def __str__(self) -> str:
         """Return the title and the location of the table."""
-        return f"{self.content.title} ({self.content.paper}, {self.content.table})"
+        return f"{self.content.title} ({self.content.source})"
 
     @property
     def env(self) -> str:
@@ -304,15 +282,6 @@ class Preset:
         """The agents that it evaluates, each once."""
         names = (row.player.name for row in self.content.rows)
         return tuple(dict.fromkeys(filter(None, names)))
-
-    @cached_property
-    def published(self) -> PublishedTable:
-        """The published table."""
-        own = self.content
-        rows = tuple(PublishedRow(row.name, row.published, row.note) for row in own.rows)
-        return PublishedTable(
-            own.paper, own.table, own.model, own.tasks, own.second_hand, rows, own.notes
-        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of its file, and values derived from it, as JSON values."""

@@ -145,9 +145,9 @@ def prepare_preset(resolved: ResolvedPreset, runtime: Runtime) -> Evaluations:
         runtime.message(f"Overridden settings: {'; '.join(overridden)}.")
     checked = _checked(resolved, replace(runtime, message=runtime.once))
     departures = _departures(chosen, checked)
-    table = replace(chosen.published, notes=(*chosen.published.notes, *departures))
+    content = replace(chosen.content, notes=(*chosen.content.notes, *departures))
     records = [
-        PresetRecord(chosen.name, chosen.digest, table, names, overridden)
+        PresetRecord(chosen.name, chosen.digest, content, names, overridden)
         for names in resolved.counterparts
     ]
     return started(checked, runtime, records)
