@@ -93,7 +93,7 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
         env = contents.generation.env if contents else _env_of(folder)
         record.folder_of(location, env)  # raises for a name that no folder can have
         with places.writing(location):
-            if places.known_generations(location).get(env) or _log_of(location, env):
+            if places.generations(location, env) or _log_of(location, env):
                 raise MemoryStoreError(
                     f"{location} has a memory of {env} already.", "Name another with --memory."
                 )
