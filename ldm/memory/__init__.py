@@ -36,7 +36,7 @@ from ldm.memory.formation import (
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
 from ldm.memory.lessons import Contents, relevance_of, rules_of
-from ldm.memory.places import generations, known_generations, load
+from ldm.memory.places import environments, generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Mask, Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
@@ -311,7 +311,7 @@ class Memory:
         """The exact search over all kinds."""
         from ldm.memory.exact import Exact
 
-        return Exact(self.rows, self.visible, self._retriever)
+        return Exact(self._retriever, self.visible)
 
     def place(
         self, batch: str, tuples: Sequence[StateActionTuple], classifier: Reasoner | None = None
@@ -361,14 +361,6 @@ class Memory:
 
 #: Reads the contents of a memory without loading an embedder.
 inspect = load
-
-
-def environments(location: str) -> tuple[str, ...]:
-    """List the environments that have a memory at `location`, sorted.
-
-    Raises MemoryStoreError if `location` is not a memory.
-    """
-    return tuple(sorted(known_generations(location)))
 
 
 __all__ = [

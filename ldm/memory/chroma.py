@@ -20,9 +20,9 @@ import base64
 import json
 import os
 import struct
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -48,8 +48,6 @@ GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 256}
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
 WRITE_ROWS = 500
 READ_ROWS = 5_000
-#: Attempts of a request to a server, and the seconds before the second one.
-REQUESTS, PAUSE = 4, 0.1
 #: Timeouts in seconds of the first request to a server, and of any other one.
 ANSWER, REPLY = 20.0, 300.0
 #: Counts of equal goals, observations and actions, which new tuples change in old rows.
@@ -149,7 +147,7 @@ def _meaning(error: BaseException, location: str) -> tuple[str, str]:
         return f"refuses to let us in (HTTP {status})", let_in()
     if is_server(location) and (status or 0) >= 400:
         return f"answers with HTTP {status}", "Check that it is the address of a Chroma server."
-    if is_server(location) and _is_unreachable(error):
+    if is_server(location) and is_unreachable(error):
         return "does not answer", "Start it with `chroma run`, or check the address."
     if "readonly" in words or "read-only" in words or "permission" in words:
         return "cannot be written", "Check its permissions, or name another place."
@@ -177,7 +175,7 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-def _is_unreachable(error: BaseException) -> bool:
+def is_unreachable(error: BaseException) -> bool:
     """Return whether a request got no reply."""
     names = {kind.__name__ for one in _chain(error) for kind in type(one).__mro__}
     return bool(names & {"ConnectionError", "TransportError", "ConnectError"})
@@ -259,27 +257,6 @@ class Store:
             self._opened = os.getpid(), _client(self.location)
             self._collections = {}
         return self._opened[1]
-
-    def asking(self, request: Callable[[], T]) -> T:
-        """Return the result of a repeatable request, which is repeated if a server is away."""
-        for attempt in range(1, REQUESTS if is_server(self.location) else 1):
-            try:
-                return request()
-            except Exception as error:
-                if not _is_unreachable(error):
-                    break
-                time.sleep(PAUSE * 4**attempt)
-        with chroma_errors(self.location):
-            return request()
-
-    def answered(self, part: str, method: str, **what: Any) -> Any:
-        """Return the answer of a collection's method, or None if there is no such collection."""
-
-        def request() -> Any:
-            collection = self.collection(part)
-            return None if collection is None else getattr(collection, method)(**what)
-
-        return self.asking(request)
 
     def collection(self, part: str) -> Any:
         """Return a collection, or None; raise MemoryStoreError if it has another format."""
@@ -391,14 +368,12 @@ class TupleRows:
             for mask in (np.ones(len(rows), np.bool_), won, lost)
         ]
 
-    def changed(self, before: Generation | None) -> tuple[Mask, Mask]:
+    def changed(self, before: Generation) -> tuple[Mask, Mask]:
         """Return masks of what the generation after `before` changes, and of what it moves.
 
         Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
         shares: their counts and links do. Those that were hidden or seen before move.
         """
-        if before is None:
-            return np.ones(len(self._rows), np.bool_), np.zeros(len(self._rows), np.bool_)
         new = self._rows.columns["generation"] > before.number
         moved = ~new & (self._rows.named(before.hidden) != self.hidden)
         changed = new | moved
@@ -406,10 +381,6 @@ class TupleRows:
         related = np.isin(self._same, self._same[changed])
         related |= np.isin(trajectories, trajectories[changed])
         return changed | related, moved
-
-    def ids(self, numbers: Numbers) -> list[str]:
-        """Return the ids of tuples."""
-        return [id_of(number) for number in self._rows.columns["id"][numbers].tolist()]
 
     def part(self, numbers: Numbers) -> list[Row]:
         """Return the rows of these tuples."""
@@ -450,19 +421,12 @@ class TupleRows:
             rest["past"] = one.history.past
         rest = {name: value for name, value in rest.items() if value}
         metadata["ldm"] = json.dumps(rest, ensure_ascii=False)
-        return Row(one.id, vector, _document(*key), metadata)
+        return Row(one.id, vector, document_of(*key), metadata)
 
 
-def _document(goal: str, observation: str, action: str) -> str:
+def document_of(goal: str, observation: str, action: str) -> str:
+    """Return the document of a tuple."""
     return f"goal: {goal}\nobservation: {observation}\naction: {action}"
-
-
-def observation_in(document: str, goal: str, action: str) -> str:
-    """Return the observation in a document."""
-    observation = document[len(f"goal: {goal}\nobservation: ") : -len(f"\naction: {action}")]
-    if _document(goal, observation, action) != document:
-        raise ValueError("the document of a tuple does not fit its goal and action")
-    return observation
 
 
 def _steps_before(rows: Rows, hidden: Mask) -> list[int]:
@@ -515,12 +479,6 @@ LEVELS = {2: "goal", 3: "observation"}
 def type_id(place: Span) -> str:
     """Return the id of a type, or of a batch, there."""
     return "/".join(map(str, place))
-
-
-def place_of(name: str, level: str) -> Span:
-    """Return the place of the type with an id."""
-    batch, *numbers = name.rsplit("/", 1 if level == LEVELS[2] else 2)
-    return batch, *map(int, numbers)
 
 
 def text_rows(name: str, text: str) -> list[Row]:
@@ -656,8 +614,9 @@ def _write(
         known = ()
     if not known:
         drop_collections(store)  # what a killed writer has left
-    changed, moved = rows.changed(known[-1] if known else None)
-    done = 0
+    nothing = replace(newest, number=-1, hidden=())
+    changed, moved = rows.changed(known[-1] if known else nothing)
+    done, ids = 0, contents.rows.columns["id"]
     for part, other, mask in (
         ("tuples", "hidden", ~rows.hidden),
         ("hidden", "tuples", rows.hidden),
@@ -665,7 +624,7 @@ def _write(
         for numbers in chunks_of(np.flatnonzero(mask & changed)):
             put_rows(store.created(part, newest), rows.part(numbers))
             if len(gone := numbers[moved[numbers]]):
-                store.created(other, newest).delete(ids=rows.ids(gone))
+                store.created(other, newest).delete(ids=[*map(id_of, ids[gone].tolist())])
             done += len(numbers)
             on_progress("publish", done, int(changed.sum()))
     for chunk in chunks_of(type_rows(contents)):
@@ -725,8 +684,9 @@ def _row_differences(part: str, chunks: Iterable[Sequence[Row]], store: Store) -
     """Return the numbers of missing, extra and changed rows of a collection."""
     extra = {name for page in store.pages(part) for name in page["ids"]}
     listed: dict[str, list[str]] = {"missing": [], "changed": []}
+    collection = store.collection(part)
     for rows in chunks:  # a memory's vectors are too large to be there twice
-        page = store.answered(part, "get", ids=[row.id for row in rows], include=ALL)
+        page = collection and collection.get(ids=[row.id for row in rows], include=ALL)
         held = {row.id: row for row in rows_of(page)} if page else {}
         for row in rows:
             there = held.get(row.id)

@@ -21,7 +21,7 @@ from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.lessons import Known, empty
 from ldm.memory.recalls import Trial, success_of
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Floats, Mask, Numbers, Rows, Vectors, id_of, value_of
+from ldm.memory.rows import Floats, Mask, Numbers, Vectors, id_of, value_of
 from ldm.parallel import cached
 from ldm.reason import Reasoner
 from ldm.reason.vocabulary import read_command
@@ -45,9 +45,8 @@ def texts_of(one: StateActionTuple) -> Texts:
 class Exact:
     """The search over all visible rows, and the outcomes of rows with an action."""
 
-    def __init__(self, rows: Rows, visible: Mask, retriever: Retriever) -> None:
-        self._rows = rows
-        self._columns = rows.columns
+    def __init__(self, retriever: Retriever, visible: Mask) -> None:
+        self._rows, self._columns = retriever.rows, retriever.rows.columns
         self._texts = retriever.texts
         self._visible = visible
         self._retriever = retriever

@@ -66,13 +66,11 @@ class Filter:
 
     def check(self, rows: Rows) -> None:
         """Raise MemoryStoreError for a value that no tuple has."""
-        known: dict[str, set[str]] = {}
-        for _, values in _episodes(rows):
-            for name, some in values.items():
-                known.setdefault(name, set()).update(some)
+        episodes = [values for _, values in _episodes(rows)]
         for name, accepted in self.where:
+            known = {value for values in episodes for value in values.get(name, ())}
             for value in accepted:
-                if value not in known.get(name, ()):
+                if value not in known:
                     raise MemoryStoreError(
                         f"The memory of {rows.env} holds no tuple of the {name} {value!r}.",
                         "`ldm memory search --json` shows them with each tuple.",

@@ -20,8 +20,7 @@ from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import chroma, record
 from ldm.memory.formation import FormationOptions, form
-from ldm.memory.index import Generation
-from ldm.memory.lessons import Known
+from ldm.memory.lessons import Known, nothing
 from ldm.memory.log import EpisodeLog, Episodes
 from ldm.memory.record import NOWHERE, Place
 from ldm.reason.offline import OfflineReasoner
@@ -55,30 +54,29 @@ class Order:
     patience: float
 
 
-def fold(order: Order, embedder: Embedder) -> Generation | None:
+def fold(order: Order, embedder: Embedder) -> None:
     """Form finished episodes into the next generation, if they are enough.
 
     embedder: knows their texts.
 
-    Returns the newest generation, or None if there is none.
     Raises MemoryStoreError if it cannot be written, or another process is writing.
     """
     with record.writing(order.location, order.patience):
         folder = record.folder_of(order.location, order.env)
         listed = record.manifest(folder)
-        present = listed.visible if listed else ()
-        base = record.load(order.location, order.env) if listed else None
+        base = nothing(order.env, embedder)
+        if listed:
+            base = record.load(order.location, order.env)
         events, end = EpisodeLog(folder).read(listed.log if listed else NOWHERE)
         episodes = Episodes()
         finished = episodes.take(event for _, event in events)
-        formed = {name for batch in base.batches for name in batch.trajectories} if base else set()
-        waiting = {name: one for name, one in finished.items() if one.id not in formed}
+        waiting = {n: one for n, one in finished.items() if one.id not in base.trajectories}
         new = [waiting[name] for name in order.episodes if name in waiting]
         if not new or len(new) < order.least:
-            return present[-1] if present else None
+            return
         options = FormationOptions(order.batch_size, failures="contrast")
         contents = form(new, options, embedder, OfflineReasoner(embedder), base)
-        made = (*present, contents.generation)
+        made = (*(listed.visible if listed else ()), contents.generation)
         # The next reading begins at the first event of an episode that is not in it.
         later = {*episodes.running, *(waiting.keys() - {*order.episodes})}
         first = [at for at, event in events if getattr(event, "episode", "") in later]
@@ -87,7 +85,6 @@ def fold(order: Order, embedder: Embedder) -> Generation | None:
             remove_vectors(folder)
         with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
             chroma.publish_beside(order.location, contents)
-        return contents.generation
 
 
 def main() -> None:

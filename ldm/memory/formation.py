@@ -9,18 +9,18 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Literal
+from typing import Any, Literal
 
 from ldm.embed import Embedder
 from ldm.embed.caching import CachingEmbedder
 from ldm.errors import LdmError
 from ldm.memory import places
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
-from ldm.memory.lessons import EMBEDDED, Contents, empty
+from ldm.memory.lessons import EMBEDDED, Contents, nothing
 from ldm.memory.rows import Rows
 from ldm.parallel import both, give_back, iterate_concurrently, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
@@ -312,10 +312,9 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
 ) -> BuildResult:
     """Form a memory from trajectories of one environment, or add them to an existing one.
 
-    Trajectories are divided into batches, every action becomes a tuple, and each batch gets a goal
-    index and observation indices (LDM² §3.1–3.2). All of it is one generation, which readers see
-    once it is complete. Trajectories that the memory holds already are skipped; if none is new,
-    nothing is written. An interrupted build changes nothing.
+    All of it is one generation, which readers see once it is complete. Trajectories that the memory
+    holds already are skipped; if none is new, nothing is written. An interrupted build changes
+    nothing.
 
     location: a directory, created if absent, or the http(s) address of a Chroma server.
     trajectories: of one environment; those without any action are skipped.
@@ -330,35 +329,34 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     the location cannot be written, holds another embedder's vectors or is not a memory.
     """
     options = options or FormationOptions()
-    acted = _with_actions(trajectories)
-    distinct = _earning(acted, options)
-    left_out = len(acted) - len(distinct)
-    env = trajectories[0].task.env
+    acted = {t.id: t for t in trajectories if any(step.action for step in t.steps)}
+    distinct = {name: t for name, t in acted.items() if options.takes(t)}
+    if not distinct:
+        raise _refused(trajectories, acted.values(), options)
+    left_out, env = len(acted) - len(distinct), trajectories[0].task.env
     with places.writing(location):
         if rebuild:
             places.drop(location, env)
-        base = _base(location, env, embedder.name)
-        held = {t for b in base.batches for t in b.trajectories} if base else set[str]()
-        new = [distinct[i] for i in sorted(distinct) if i not in held]
-        counts = len(new), len(trajectories) - left_out - len(new), left_out
-        if base and not new:
+        present = places.generations(location, env)
+        base = places.load(location, env) if present else nothing(env, embedder)
+        base.generation.check_embedder(embedder.name)
+        new = [distinct[i] for i in sorted(distinct) if i not in base.trajectories]
+        skipped = len(trajectories) - left_out - len(new)
+        if not new:
             places.publish(location, base, on_progress)
-            return BuildResult(env, base.generation, base.batches, base.rows, *counts)
+            return BuildResult(env, base.generation, base.batches, base.rows, 0, skipped, left_out)
         known, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
         with _timed(seconds, "embed"):
             _embed_all(known, texts_of(new), on_progress)
         with _timed(seconds, "form"):
-            contents = form(
-                *(new, options, known, reasoner_for(known), base),
-                on_progress=on_progress,
-                env_class=env_class,
-                left_out=left_out,
-            )
+            how: Any = {"on_progress": on_progress, "env_class": env_class, "left_out": left_out}
+            contents = form(new, options, known, reasoner_for(known), base, **how)
         del known  # the contents have its vectors
         give_back()
         with _timed(seconds, "store"):
-            places.commit(location, contents, places.generations(location, env), on_progress)
-    return BuildResult(env, contents.generation, contents.batches, contents.rows, *counts, seconds)
+            places.commit(location, contents, present, on_progress)
+    made, counts = contents.generation, (len(new), skipped, left_out)
+    return BuildResult(env, made, contents.batches, contents.rows, *counts, seconds)
 
 
 def _embed_all(embedder: CachingEmbedder, texts: Sequence[str], on_progress: OnProgress) -> None:
@@ -376,57 +374,38 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     seconds[stage] = round(time.perf_counter() - started, 3)
 
 
-def _base(location: str, env: str, embedder: str) -> Contents | None:
-    """Return the newest contents, or None; raise MemoryStoreError if of another embedder."""
-    if not (present := places.generations(location, env)):
-        return None
-    present[-1].check_embedder(embedder)
-    return places.load(location, env)
-
-
 def form(  # noqa: PLR0913 - one parameter a decision of the caller
     new: Sequence[Trajectory],
     options: FormationOptions,
     embedder: Embedder,
     reasoner: Reasoner,
-    base: Contents | None,
+    base: Contents,
     *,
     on_progress: OnProgress = lambda *_: None,
     env_class: str = "",
     left_out: int = 0,
 ) -> Contents:
     """Form all batches of n ≥ 1 new trajectories; return the generation after `base` with them."""
-    number = base.generation.number + 1 if base else 0
-    plans = plan_batches(new, options, [batch.id for batch in base.batches] if base else ())
+    number = base.generation.number + 1
+    plans = plan_batches(new, options, [batch.id for batch in base.batches])
     formed = [*_formed(plans, options, reasoner, number, on_progress)]
     rows = [row for batch in formed for row in batch.rows]
-    selection: dict[str, str] = {}
+    settings = {
+        "batch_size": str(options.batch_size),
+        "seed": str(options.seed),
+        "reasoner": reasoner.name,
+        **{f"env.{name}": value for name, value in options.rendering},
+    }
     if left_out or any(row.tuple.is_warning for row in rows):
-        selection = {"failures": options.failures}
+        settings["failures"] = options.failures
         if options.min_reward:
-            selection["min_reward"] = f"{options.min_reward:g}"
+            settings["min_reward"] = f"{options.min_reward:g}"
         if left_out:
-            selection["left_out"] = str(left_out)
-    generation = Generation(
-        number=number,
-        origin="formed",
-        env=new[0].task.env,
-        embedder=embedder.name,
-        dimension=embedder.dimension,
-        tuples=0,
-        digest="",
-        settings={
-            "batch_size": str(options.batch_size),
-            "seed": str(options.seed),
-            "reasoner": reasoner.name,
-            **{f"env.{name}": value for name, value in options.rendering},
-            **selection,
-        },
-        hidden=base.generation.hidden if base else (),
-        env_class=env_class or (base.generation.env_class if base else ""),
-    )
-    indices = [batch.index for batch in formed]
-    return (base or empty(generation)).extended(rows, embedder, indices).made(generation)
+            settings["left_out"] = str(left_out)
+    stated = replace(base.generation, number=number, origin="formed", settings=settings, tasks=())
+    if env_class:
+        stated = replace(stated, env_class=env_class)
+    return base.extended(rows, embedder, [batch.index for batch in formed]).made(stated)
 
 
 def _formed(
@@ -452,33 +431,24 @@ def _formed(
         yield from batches
 
 
-def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:
-    """Return the trajectories with an action by id; raise LdmError if there is none."""
-    distinct = {t.id: t for t in trajectories if any(step.action for step in t.steps)}
-    if not distinct:
-        raise LdmError(
+def _refused(
+    trajectories: Sequence[Trajectory], acted: Collection[Trajectory], options: FormationOptions
+) -> LdmError:
+    """Return the error about trajectories of which none is taken. acted: those with an action."""
+    if not acted:
+        return LdmError(
             f"None of these {len(trajectories)} trajectories holds an action.",
             "A memory needs actions; `ldm validate --schema trajectory` shows where they belong.",
         )
-    return distinct
-
-
-def _earning(
-    trajectories: dict[str, Trajectory], options: FormationOptions
-) -> dict[str, Trajectory]:
-    """Return the trajectories that the options include; raise LdmError if there is none."""
-    taken = {name: t for name, t in trajectories.items() if options.takes(t)}
-    if taken:
-        return taken
-    best = max(t.score for t in trajectories.values())
+    best = max(one.score for one in acted)
     if best <= 0 and options.failures == "drop":
-        raise LdmError(
-            f"All {len(trajectories)} trajectories are failures (a score of 0), which are skipped.",
+        return LdmError(
+            f"All {len(acted)} trajectories are failures (a score of 0), which are skipped.",
             "Include them with --failures keep if their scores are unknown, or as warnings with"
             " --failures contrast; in Python, failures=….",
         )
-    raise LdmError(
-        f"None of the {len(trajectories)} trajectories has a score of {options.min_reward:g} or"
+    return LdmError(
+        f"None of the {len(acted)} trajectories has a score of {options.min_reward:g} or"
         f" more: the best is {best:g}.",
         "Lower --min-reward; in Python, min_reward.",
     )

@@ -35,7 +35,7 @@ from ldm.memory.filters import EVERYTHING, Filter, Outcomes, Where
 from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, check_embedder
-from ldm.memory.lessons import Known, empty, rules_of
+from ldm.memory.lessons import Known, nothing, rules_of
 from ldm.memory.log import (
     MAX_TEXT,
     Add,
@@ -45,7 +45,6 @@ from ldm.memory.log import (
     Episodes,
     Event,
     Rate,
-    StepTaken,
     present,
     recorded_task,
     task_id,
@@ -71,9 +70,6 @@ MOST_RULES = 64
 PATIENCE = 3_600.0
 #: Seconds for which `fold` lets that process wait for another one that writes.
 FOLDING = 60.0
-
-#: The number of the generation before the first.
-NONE = -1
 
 _numbers = count()
 #: Earlier observations of an episode with the actions that followed.
@@ -197,7 +193,7 @@ class GrowingMemory:
     def newest(self) -> Memory | None:
         """The newest generation, without pending episodes."""
         base = self._current().base
-        return None if base.generation == NONE else base
+        return base if base.generation >= 0 else None
 
     def begin(
         self,
@@ -237,8 +233,8 @@ class GrowingMemory:
                 f" {episode!r}.",
                 f"Unfinished are: {', '.join(self.unfinished) or 'none'}.",
             )
-        [first] = [one for one in parts if isinstance(one, Begin)]
-        return Recording(self, first, [one for one in parts if isinstance(one, StepTaken)])
+        first, steps = parts
+        return Recording(self, first, [*steps])
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -472,15 +468,13 @@ class GrowingMemory:
         accepted = Filter.of(where)
         tuples = _tuples(view.parts, accepted)
         scores = {one.trajectory_id: one.outcome.score for one in tuples if one.outcome}
-        pending, running = view.pending.trajectories.values(), view.episodes.running.values()
-        begun = [one for parts in running for one in parts if isinstance(one, Begin)]
         return {
             "episodes": len({one.trajectory_id for one in tuples}),
             "tuples": len({*map(texts_of, tuples)}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
-            "pending": sum(accepted.takes(one) for one in pending),
-            "unfinished": sum(accepted.takes(one) for one in begun),
+            "pending": sum(accepted.takes(one) for one in view.pending.trajectories.values()),
+            "unfinished": sum(accepted.takes(one) for one, _ in view.episodes.running.values()),
         }
 
     def kinds(self, *, where: Where | None = None) -> dict[str, int]:
@@ -539,7 +533,11 @@ class GrowingMemory:
         """Append events to the log. texts: those of the episode that they complete."""
         self._embed(texts)  # no lock is held meanwhile; the embedder remembers them
         with self._lock:
-            self._check_place()
+            if not os.path.lexists(Path(self.location) / record.MARK):
+                raise MemoryStoreError(
+                    f"The memory at {self.location} is gone: it was moved or removed.",
+                    "Put it back, or open it at its new place.",
+                )
             self._log.append(events)
             self._view = self._updated(self._view)
         if texts:
@@ -549,14 +547,6 @@ class GrowingMemory:
         """Return the vectors of texts, or of what `condense` makes of them."""
         condensed = [self._condense(text) for text in texts] if self._condense else texts
         return dict(zip(texts, self._embedder.embed(condensed), strict=True)) if texts else {}
-
-    def _check_place(self) -> None:
-        """Raise MemoryStoreError if the memory was moved away meanwhile."""
-        if not os.path.lexists(Path(self.location) / record.MARK):
-            raise MemoryStoreError(
-                f"The memory at {self.location} is gone: it was moved or removed.",
-                "Put it back, or open it at its new place.",
-            )
 
     def _current(self) -> _View:
         """Return the searchable state, updated if a file has changed."""
@@ -579,17 +569,15 @@ class GrowingMemory:
                 self._take(view, events)
                 view.place, view.states = place, states
                 return view
-        listed = record.manifest(self._folder)
-        stated = self.env, self._embedder.name, self._embedder.dimension
-        none = empty(Generation(NONE, "formed", *stated, 0, "", {}))
-        contents = record.load(self.location, self.env) if listed else none
+        listed, contents = record.manifest(self._folder), nothing(self.env, self._embedder)
+        if listed:
+            contents = record.load(self.location, self.env)
         base = view.base if view else None
         if base is None or base.record != contents.generation:
             base = Memory(contents, self._embedder)
-        known = {name for batch in base.batches for name in batch.trajectories}
         events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
         pending = Pending(base.record, self._embedder, self._reasoner)
-        made = _View(base, pending, known, place, states)
+        made = _View(base, pending, {*base.contents.trajectories}, place, states)
         self._take(made, events)
         return made
 

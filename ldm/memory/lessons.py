@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from ldm import records
 from ldm.embed import Embedder
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindWeights, OnProgress, trained
 from ldm.memory.rows import CODED, Mask, Rows, RowsBuilder, Vectors
+from ldm.parallel import cached
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
@@ -73,15 +75,14 @@ def relevance_of(
     columns = rows.columns
     stated = [columns["id"].tolist(), columns["time"].tolist()]
     stated += [[*map(rows.distinct(name).get, columns[name].tolist())] for name in CODED]
-    of = stable_hash(stated, seed, wording, length=32)
-    if of not in _learnt:
-        if len(_learnt) >= KEPT:
-            del _learnt[next(iter(_learnt))]
+
+    def made() -> Relevance:
         lessons = lessons_from(rows.steps())
         if wording:
             lessons = [_worded(one, localize) for one in lessons]
-        _learnt[of] = learn(lessons if seed is None else list(exchanged(lessons, seed)))
-    return _learnt[of]
+        return learn(lessons if seed is None else list(exchanged(lessons, seed)))
+
+    return cached(_learnt, stable_hash(stated, seed, wording, length=32), made, KEPT)
 
 
 _learnt: dict[str, Relevance] = {}
@@ -170,7 +171,7 @@ def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:
         yield replace(lesson, action=taken, possible=possible)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contents:
     """The contents of one environment's memory up to a generation.
 
@@ -186,6 +187,11 @@ class Contents:
     rows: Rows
     kinds: KindWeights | None = None
     relevance: Relevance | None = None
+
+    @cached_property
+    def trajectories(self) -> frozenset[str]:
+        """The ids of the trajectories that its batches were formed from."""
+        return frozenset(name for batch in self.batches for name in batch.trajectories)
 
     @property
     def visible(self) -> Mask:
@@ -272,6 +278,12 @@ class Contents:
 def empty(generation: Generation) -> Contents:
     """Return contents without tuples."""
     return Contents(generation, (), Rows.empty(generation.env, generation.dimension))
+
+
+def nothing(env: str, embedder: Embedder) -> Contents:
+    """Return the contents of a memory before its first generation."""
+    named = env, embedder.name, embedder.dimension
+    return empty(Generation(-1, "formed", *named, 0, "", {}))
 
 
 @dataclass(slots=True)

@@ -284,11 +284,11 @@ class Episodes:
     """The episodes that events tell of.
 
     finished: the trajectories by id, in order; one that was added whole has its own id, and adding
-        it again changes nothing. running: the events of episodes that have no end yet.
+        it again changes nothing. running: the beginning and the steps of those without an end.
     """
 
     finished: dict[str, Trajectory] = field(default_factory=dict)
-    running: dict[str, list[Event]] = field(default_factory=dict)
+    running: dict[str, tuple[Begin, list[StepTaken]]] = field(default_factory=dict)
 
     def take(self, events: Iterable[Event]) -> dict[str, Trajectory]:
         """Take further events; return the episodes that they finish or give another score."""
@@ -296,14 +296,13 @@ class Episodes:
         for event in events:
             match event:
                 case Begin():
-                    self.running[event.episode] = [event]
-                case StepTaken():
-                    self.running.get(event.episode, []).append(event)
-                case Finish():
-                    parts = self.running.pop(event.episode, [])
-                    if len(parts) > 1:
-                        whole = _trajectory(parts, event)
-                        self.finished[event.episode] = new[event.episode] = whole
+                    self.running[event.episode] = event, []
+                case StepTaken(episode=name) if name in self.running:
+                    self.running[name][1].append(event)
+                case Finish(episode=name) if name in self.running:
+                    begin, steps = self.running.pop(name)
+                    if steps:
+                        self.finished[name] = new[name] = _trajectory(begin, steps, event)
                 case Add(trajectory=whole) if whole.id not in self.finished:
                     self.finished[whole.id] = new[whole.id] = whole
                 case Correct(episode=name) if name in self.finished:
@@ -333,10 +332,8 @@ def recorded_task(episode: str, env: str, goal: str, kind: str, source: str) -> 
     return Task(task_id(episode), env, SPLIT, goal, kind, source)
 
 
-def _trajectory(parts: Sequence[Event], finish: Finish) -> Trajectory:
-    """Return the trajectory of an episode's events: a beginning and at least one step."""
-    [begin] = [one for one in parts if isinstance(one, Begin)]
-    steps = [one for one in parts if isinstance(one, StepTaken)]
+def _trajectory(begin: Begin, steps: Sequence[StepTaken], finish: Finish) -> Trajectory:
+    """Return the trajectory of an episode with at least one step."""
     answers = [*(one.observation for one in steps[1:]), finish.observation]
     return Trajectory(
         task=begin.task,

@@ -12,7 +12,6 @@ and single hyphens, that of the folder, and a description of at most 1,024 chara
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -30,7 +29,6 @@ from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.files import open_own
 from ldm.memory import places, record
-from ldm.memory.chroma import is_server
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.lessons import Contents, rules_of
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
@@ -64,18 +62,19 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
     """
     present = places.generations(location, env)
     whole = generation is None or not present or generation == present[-1].number
-    logs = _log_of(location, env) if whole else []
-    if not present and not logs:
+    log = EpisodeLog(record.folder_of(location, env))
+    logged = whole and log.status()
+    if not present and not logged:
         places.load(location, env, generation)  # raises the error that fits
     with records.replaced(path) as part, zipfile.ZipFile(part, "w") as pack:
         count = 0
         if present:
             contents = places.load(location, env, generation).rebuilt()
             count, number = len(contents.rows), contents.generation.number
-            log = record.log_read(record.folder_of(location, env)) if logs else record.NOWHERE
-            _write(pack, record.FILE, record.content_of(contents, present[: number + 1], log))
-        for file in logs:
-            with open_own(file) as events:
+            place = record.log_read(log.path.parent) if logged else record.NOWHERE
+            _write(pack, record.FILE, record.content_of(contents, present[: number + 1], place))
+        if logged:
+            with open_own(log.path) as events:
                 _write(pack, EPISODES, events)
     return count
 
@@ -91,18 +90,16 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
         folder = Path(scratch)
         contents, generations = read_pack(path, folder)
         env = contents.generation.env if contents else _env_of(folder)
-        record.folder_of(location, env)  # raises for a name that no folder can have
+        log = EpisodeLog(record.folder_of(location, env))  # refuses what no folder can be called
         with places.writing(location):
-            if places.known_generations(location).get(env) or _log_of(location, env):
+            if places.generations(location, env) or log.status():
                 raise MemoryStoreError(
                     f"{location} has a memory of {env} already.", "Name another with --memory."
                 )
             if (folder / EPISODES).exists():
                 places.refuse_server(location, "keeps no log of episodes")
-                target = record.folder_of(location, env)
-                target.mkdir(parents=True, exist_ok=True)
-                copy = open_own(target / EPISODES, "xb")
-                with open_own(folder / EPISODES) as source, copy:
+                log.path.parent.mkdir(parents=True, exist_ok=True)
+                with open_own(folder / EPISODES) as source, open_own(log.path, "xb") as copy:
                     shutil.copyfileobj(source, copy, CHUNK)
             if contents is None:
                 return env, 0
@@ -152,14 +149,6 @@ def _env_of(folder: Path) -> str:
             case Begin(task=Task(env=env)) | Add(trajectory=Trajectory(task=Task(env=env))):
                 return env
     raise MemoryStoreError("The pack holds no episode.", "Export it again.")
-
-
-def _log_of(location: str, env: str) -> list[Path]:
-    """Return the log of episodes of an environment, if there is one."""
-    if is_server(location):
-        return []
-    log = record.folder_of(location, env) / EPISODES
-    return [log] if os.path.lexists(log) else []
 
 
 def _write(pack: zipfile.ZipFile, name: str, content: Iterable[bytes | memoryview]) -> None:

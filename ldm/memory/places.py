@@ -19,12 +19,12 @@ from ldm.parallel import process_of
 LARGE = 5_000
 
 
-def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:
-    """Return the complete generations at a location by environment, oldest first.
+def environments(location: str) -> tuple[str, ...]:
+    """List the environments that have a memory at `location`, sorted.
 
-    Raises MemoryStoreError if there is no memory.
+    Raises MemoryStoreError if `location` is not a memory.
     """
-    return _keeper(location).known_generations(location)  # type: ignore[no-any-return]
+    return tuple(sorted(_keeper(location).known_generations(location)))
 
 
 def generations(location: str, env: str) -> tuple[Generation, ...]:

@@ -20,7 +20,6 @@ forked process, too: the threads of a library for tables do not survive a fork.
 from __future__ import annotations
 
 import fcntl
-import json
 import mmap
 import os
 import struct
@@ -42,9 +41,10 @@ from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
 from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights
 from ldm.memory.lessons import Contents, packed, unpacked
 from ldm.memory.rows import KINDS, TEXTS, Array, Bytes, Numbers, Rows
-from ldm.text import parse_json
 from ldm.types import Count
 
+#: What the mark says.
+MARKED = b'{"format": %d}' % FORMAT
 MARK, LOCK, CALLS, CHROMA = "ldm-memory.json", ".lock", "calls", "chroma"
 ENVIRONMENTS, FILE = "environments", "memory.bin"
 #: What the tuples teach, which is stored for so many: fewer are learnt from in no time.
@@ -153,12 +153,10 @@ def check_memory(location: str) -> None:
             f"{location} is not a memory: it has no {MARK}.",
             "Name another with --memory, or build one anew with `ldm build-memory DATA`.",
         )
-    try:
-        with open_own(place / MARK) as file:
-            stated = parse_json(file.read(1000), str(place / MARK))
-    except (OSError, LdmError):
-        stated = None
-    if stated != {"format": FORMAT}:
+    stated = b""
+    with suppress(OSError, LdmError), open_own(place / MARK) as file:
+        stated = file.read(1000)
+    if stated != MARKED:
         raise MemoryStoreError(
             f"{place / MARK} does not name format {FORMAT}.",
             "Build the memory anew with `ldm build-memory DATA --memory PLACE`.",
@@ -355,7 +353,7 @@ def writing(location: str, patience: float | None = None) -> Iterator[Path]:
         _wait_for(lock, location, PATIENCE if patience is None else patience)
         with store_errors(location):
             if not os.path.lexists(place / MARK):
-                written(place / MARK, [json.dumps({"format": FORMAT}).encode()])
+                written(place / MARK, [MARKED])
         check_memory(location)
         yield place
     finally:
@@ -365,8 +363,8 @@ def writing(location: str, patience: float | None = None) -> Iterator[Path]:
 
 def _check_free(location: str) -> None:
     """Raise MemoryStoreError if a directory holds something other than a memory."""
-    names = {path.name for path in Path(location).iterdir()}
-    if MARK not in names and names - {LOCK, CALLS, f".{MARK}.new"}:
+    names = {path.name for path in Path(location).iterdir() if MARK not in path.name[1:]}
+    if not os.path.lexists(Path(location) / MARK) and names - {LOCK, CALLS}:
         raise MemoryStoreError(
             f"{location} holds other files and no memory.",
             "Name an empty or a new directory with --memory.",
@@ -451,34 +449,22 @@ def clear(location: str, env: str) -> None:
     """Remove all generations of an environment; its logs stay. The caller holds the lock."""
     path = folder_of(location, env) / FILE
     with store_errors(location):
-        for one in (path, _part_of(path)):
+        for one in (path, *path.parent.glob(f".{FILE}.*")):
             one.unlink(missing_ok=True)
 
 
 def written(path: Path, content: Iterable[bytes | memoryview]) -> None:
     """Replace a file, never through a link; it is on the disk when this returns."""
-    part = _part_of(path)
-    part.unlink(missing_ok=True)
-    try:
-        with part.open("xb") as file:
-            file.writelines(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+    refuse_foreign(path)
+    with records.replaced(path) as part, open_own(part, "wb") as file:
+        file.writelines(content)
+        file.flush()
+        os.fsync(file.fileno())
     number = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-def _part_of(path: Path) -> Path:
-    """Return the file that becomes `path`; a killed writer leaves it to the next one."""
-    return path.with_name(f".{path.name}.new")
 
 
 @contextmanager

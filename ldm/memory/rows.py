@@ -9,6 +9,7 @@ an episode's length.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,8 @@ NUMBERS: Mapping[str, type[np.generic]] = {
 #: The type of each column.
 KINDS: Mapping[str, type[np.generic]] = {**dict.fromkeys(TEXTS, np.uint32), **NUMBERS}
 NO_PAST = -1
+#: The id of a tuple (`id_of`).
+ID = re.compile("[0-9a-f]{16}")
 #: Arrays: of integers, truth values, float32 (vectors), float64 and bytes.
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
@@ -165,7 +168,7 @@ class Rows:
 
     def named(self, tuples: Collection[str], trajectories: Collection[str] = ()) -> Mask:
         """Return a mask of the tuples with these ids or of these trajectories."""
-        numbers = [n for n in (number_of(name) for name in tuples) if n is not None]
+        numbers = [int(name, 16) for name in tuples if ID.fullmatch(name)]
         named: Mask = np.isin(self.columns["id"], np.array(numbers, np.uint64))
         if trajectories:
             named |= self.having("trajectory_id", frozenset(trajectories).__contains__)
@@ -267,15 +270,6 @@ class Rows:
 def id_of(number: int) -> str:
     """Return the tuple id that a number stands for."""
     return f"{number:016x}"
-
-
-def number_of(name: str) -> int | None:
-    """Return the number that stands for a tuple id, or None if the text is no id."""
-    try:
-        number = int(name, 16)
-    except ValueError:
-        return None
-    return number if id_of(number) == name else None
 
 
 @lru_cache(maxsize=10_000)

@@ -30,21 +30,15 @@ TEXTS_TRIED = 200
 LATEST = 1e12
 
 
-def verify(
-    location: str,
-    env: str,
-    embedder: Embedder | None = None,
-    texts: int = TEXTS_TRIED,
-    seed: int = 0,
-) -> list[str]:
+def verify(location: str, env: str, embedder: Embedder | None = None) -> list[str]:
     """Return the problems of an environment's memory in words; an empty list if it is sound.
 
     The checksum of every file, and the count and hash of every generation are compared with their
     record. Vectors must have unit length, cells must exist and hold a tuple, the logs must be
     undamaged, and Chroma must hold the same tuples.
 
-    embedder: the one that the memory was built with. It embeds up to `texts` distinct texts again,
-        chosen by `seed`, to compare the vectors; None skips this.
+    embedder: the one that the memory was built with. It embeds some texts again, to compare the
+        vectors; None skips this.
 
     Raises MemoryStoreError if there is no memory or it cannot be read at all.
     """
@@ -52,7 +46,7 @@ def verify(
     present = places.generations(location, env)
     problems = problems_of(contents, present)
     if embedder is not None:
-        problems += _text_problems(contents, embedder, texts, seed)
+        problems += _text_problems(contents, embedder)
     if is_server(location):
         return problems
     folder = record.folder_of(location, env)
@@ -115,10 +109,10 @@ def _cell_problems(contents: Contents) -> Iterator[str]:
         yield f"there are tuples in cells that do not exist: {sorted(wrong)}"
 
 
-def _text_problems(contents: Contents, embedder: Embedder, limit: int, seed: int) -> Iterator[str]:
+def _text_problems(contents: Contents, embedder: Embedder) -> Iterator[str]:
     contents.generation.check_embedder(embedder.name)
     known = contents.vectors_of_texts()
-    for text in random.Random(seed).sample(sorted(known), min(limit, len(known))):
+    for text in random.Random(0).sample(sorted(known), min(TEXTS_TRIED, len(known))):
         [vector] = embedder.embed([text])
         cosine = float(np.vecdot(known[text], vector))
         if not cosine >= SAME:

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,13 +23,14 @@ from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory
 from ldm.memory.chroma import (
     ALL,
+    LEVELS,
     NAMED,
     Row,
     Store,
     chroma_errors,
+    document_of,
     drop_collections,
-    observation_in,
-    place_of,
+    is_unreachable,
     publish,
     rows_of,
     type_id,
@@ -51,6 +52,37 @@ AROUND, ASKED, READ = 256, 64, 16
 MARGIN = 1e-5
 #: Rows, and trajectories with the links of their steps, that are cached.
 KEPT_ROWS, KEPT_TRAJECTORIES = 5_000, 1_000
+
+#: Attempts of a request, and the seconds before the second one.
+REQUESTS, PAUSE = 4, 0.1
+
+T = TypeVar("T")
+
+
+class _Store(Store):
+    """A store that is asked again if it does not answer."""
+
+    def asking(self, request: Callable[[], T]) -> T:
+        """Return the result of a repeatable request, which is repeated if the server is away."""
+        for attempt in range(1, REQUESTS):
+            try:
+                return request()
+            except Exception as error:
+                if not is_unreachable(error):
+                    break
+                time.sleep(PAUSE * 4**attempt)
+        with chroma_errors(self.location):
+            return request()
+
+    def answered(self, part: str, method: str, **what: Any) -> Any:
+        """Return the answer of a collection's method, or None if there is no such collection."""
+
+        def request() -> Any:
+            collection = self.collection(part)
+            return None if collection is None else getattr(collection, method)(**what)
+
+        return self.asking(request)
+
 
 # --- The whole, and changes
 
@@ -205,7 +237,7 @@ class _Held:
         rest = json.loads(m["ldm"])
         goal_type, observation_type = m["observation_type_id"].rsplit("/", 2)[1:]
         texts = {**rest, **{column: m[name] for column, name in NAMED.items()}}
-        texts["observation"] = observation_in(row.document, m["goal"], m["action"])
+        texts["observation"] = _observation_in(row.document, m["goal"], m["action"])
         numbers = {
             **{"step": m["step"], "generation": m["generation"], "time": m.get("time", 0.0)},
             **{"goal_type": int(goal_type), "observation_type": int(observation_type)},
@@ -222,6 +254,20 @@ class _Held:
     def with_past(self, past: Past) -> StateActionTuple:
         """Return the whole tuple."""
         return replace(self.source, history=replace(self.source.history, past=past))
+
+
+def _observation_in(document: str, goal: str, action: str) -> str:
+    """Return the observation in a document."""
+    observation = document[len(f"goal: {goal}\nobservation: ") : -len(f"\naction: {action}")]
+    if document_of(goal, observation, action) != document:
+        raise ValueError("the document of a tuple does not fit its goal and action")
+    return observation
+
+
+def _place_of(name: str, level: str) -> Span:
+    """Return the place of the type with an id."""
+    batch, *numbers = name.rsplit("/", 1 if level == LEVELS[2] else 2)
+    return batch, *map(int, numbers)
 
 
 def _collected(held: Iterable[_Held], record: Generation) -> Rows:
@@ -279,7 +325,7 @@ class ServerMemory(Memory):
         Raises MemoryStoreError if the server does not answer or does not let us in, if there is no
         such memory or generation, or if it was built with another embedder.
         """
-        self._store = Store(address, env)
+        self._store = _Store(address, env)
         with chroma_errors(address), ExitStack() as stack:
             stack.enter_context(self._store)
             self._snapshot = self._store.asking(lambda: _chosen(self._store, generation))
@@ -354,14 +400,14 @@ class _ServerRetriever(Retriever):
     A row is a `_Held`, its trajectory and its texts are told by their ids.
     """
 
-    def __init__(self, store: Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
+    def __init__(self, store: _Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
         self._store = store
         self._snapshot = snapshot
         views = {}
         for row in store.asking(lambda: [*store.rows("types")]):
             if snapshot.shows(m := row.metadata):
                 view = TypeView(m["name"], tuple(json.loads(m["examples"])), row.vector)
-                views[place_of(row.id, m["level"])] = view
+                views[_place_of(row.id, m["level"])] = view
         Tree.__init__(self, batches, sorted({*views, *(one[:1] for one in views)}))
         self._views = views
         self._rows_by_id: dict[str, _Held] = {}

@@ -198,7 +198,7 @@ def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a memory and trajectories; a faulty server is not asked for long."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
-    monkeypatch.setattr("ldm.memory.chroma.PAUSE", 0.0)
+    monkeypatch.setattr("ldm.servers.PAUSE", 0.0)
     write(tmp_path / "sound.trajectories.jsonl", expert_trajectories()[:4])
     small_memory(tmp_path).rename(tmp_path / "sound")
     export_pack(str(tmp_path / "sound"), "toy", tmp_path / "sound.ldmpack")

@@ -53,6 +53,7 @@ import re
 from pathlib import Path
 from dataclasses import replace
 from ldm.memory.formation import FormationOptions, form
+from ldm.memory.lessons import nothing
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step
 from tests.embedder import BagOfWords
@@ -60,7 +61,8 @@ from tests.test_types import TRAJECTORY
 steps = [Step(f"go {i % 50}", f"A drawer {i} with pen {i % 7}.") for i in range(20_000)]
 long = replace(TRAJECTORY, steps=tuple(steps), score=1.0, success=True)
 embedder = BagOfWords()
-contents = form([long], FormationOptions(), embedder, OfflineReasoner(embedder), None)
+base = nothing("e", embedder)
+contents = form([long], FormationOptions(), embedder, OfflineReasoner(embedder), base)
 assert len(contents.rows) == 20_000
 print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 """

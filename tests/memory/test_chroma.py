@@ -414,7 +414,7 @@ def test_what_a_server_answers_is_said(
 
 
 def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chroma, "PAUSE", 0.001)
+    monkeypatch.setattr("ldm.servers.PAUSE", 0.001)
     with pytest.raises(MemoryStoreError, match="does not answer"):
         ServerMemory(f"http://127.0.0.1:{free_port()}", "toy", EMBEDDER)
 
@@ -424,7 +424,7 @@ def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_server_that_dies_is_said(
     formed: Contents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chroma, "PAUSE", 0.001)
+    monkeypatch.setattr("ldm.servers.PAUSE", 0.001)
     servers = Servers(tmp_path)
     address = published(formed, servers.address("0"))
     memory = ServerMemory(address, "toy", EMBEDDER)

@@ -69,7 +69,7 @@ def test_a_memory_comes_back_as_it_was(toy: Path, pack: Path, tmp_path: Path) ->
         for location in (str(toy), place)
     ]
     assert recalls[0] == recalls[1]
-    assert verify(place, "toy", BagOfWords(), 1_000) == []
+    assert verify(place, "toy", BagOfWords()) == []
     with pytest.raises(MemoryStoreError, match="has a memory of toy already"):
         import_pack(place, pack)
 
@@ -82,7 +82,7 @@ def test_what_a_larger_memory_learnt_comes_along(
     export_pack(str(tmp_path / "large"), "toy", tmp_path / "large.ldmpack")
     assert record.RELEVANCE in parts_of(members_of(tmp_path / "large.ldmpack")[record.FILE])
     import_pack(str(tmp_path / "copy"), tmp_path / "large.ldmpack")
-    assert verify(str(tmp_path / "copy"), "toy", BagOfWords(), 1_000) == []
+    assert verify(str(tmp_path / "copy"), "toy", BagOfWords()) == []
 
 
 def test_generations_come_along(pack: Path, tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ class TestWriting:
         make(copy)
 
     def test_what_a_killed_writer_left_is_replaced_by_the_next(self, copy: str) -> None:
-        left = file_in(copy).with_name(f".{record.FILE}.new")
+        left = file_in(copy).with_name(f".{record.FILE}.1-ab.tmp")
         left.write_bytes(b"half")
         assert verify(copy, "toy") == []
         build(copy, expert_trajectories("test"), BagOfWords(), OfflineReasoner)
