@@ -18,7 +18,7 @@ import threading
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -307,9 +307,8 @@ def printable_json(value: Any, indent: int | None = None) -> str:
 
 
 def _harmless(character: str) -> bool:
-    if character in "\n\t":
-        return True
-    return unicodedata.category(character) not in ("Cc", "Cs") and character not in _UNSEEN
+    acts = unicodedata.category(character) in ("Cc", "Cs") or character in _UNSEEN
+    return character in "\n\t" or not acts
 
 
 def _visible(character: str) -> str:
@@ -377,14 +376,12 @@ def url_secrets(url: str) -> tuple[str, ...]:
 
 def bare_url(url: str) -> str:
     """Return a URL without user, password and query."""
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "set, but not a URL"
-    if not parts.hostname:
-        return "set, but not a URL"
-    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+        if parts.hostname:
+            return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+    return "set, but not a URL"
 
 
 def redacted(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import resource
 import sys
@@ -184,6 +185,8 @@ def main() -> None:
         if getattr(sys, name) is None:  # it is closed; workers would take a pipe of theirs for it
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
             os.set_inheritable(getattr(sys, name).fileno(), True)
+        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what its encoding lacks, as \u2192
     collect_seldom()
     try:
         try:

@@ -255,10 +255,8 @@ def _folder_of_variable(env: str, source: DataSource) -> Path | None:
 
 
 def _print_report(report: DataCheck) -> None:
-    for line in report.lines():
-        output.show(line)
-    for problem in report.problems[:SHOWN]:
-        output.show(f"  problem: {problem}")
+    output.say_all(report.lines())
+    output.say_all(f"  problem: {problem}" for problem in report.problems[:SHOWN])
     if len(report.problems) > SHOWN:
         output.show(f"  … and {len(report.problems) - SHOWN} more: see them all with --json")
     output.show(counted(len(report.problems), "problem"))

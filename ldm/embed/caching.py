@@ -14,6 +14,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -70,19 +71,16 @@ class VectorFile:
     def read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors of the texts that are in the file."""
         vectors: dict[str, NDArray[np.float32]] = {}
-        try:
-            with open(self._path, "rb", opener=unfollowed) as file:
-                self._look(file)
-                for text in texts:
-                    key = self._key(text)
-                    if (place := self._places.get(key)) is None:
-                        continue
-                    file.seek(place)
-                    record = file.read(self._length)
-                    if record == _record(key, record[KEY:-SUM]):  # else damaged, or begun anew
-                        vectors[text] = np.frombuffer(record[KEY:-SUM], np.float32)
-        except OSError:
-            pass
+        with suppress(OSError), open(self._path, "rb", opener=unfollowed) as file:
+            self._look(file)
+            for text in texts:
+                key = self._key(text)
+                if (place := self._places.get(key)) is None:
+                    continue
+                file.seek(place)
+                record = file.read(self._length)
+                if record == _record(key, record[KEY:-SUM]):  # else damaged, or begun anew
+                    vectors[text] = np.frombuffer(record[KEY:-SUM], np.float32)
         return vectors
 
     def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
@@ -91,7 +89,7 @@ class VectorFile:
         Nothing is stored while another process writes.
         """
         added = b"".join(_record(self._key(text), one.tobytes()) for text, one in vectors.items())
-        try:
+        with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             with open(self._path, "ab", opener=unfollowed) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,8 +97,6 @@ class VectorFile:
                 whole = end - end % self._length  # a killed writer may have left half a record
                 file.truncate(whole if whole + len(added) <= self._limit else 0)
                 file.write(added)
-        except OSError:
-            pass
 
     def _look(self, file: IO[bytes]) -> None:
         """Note the places of the records that were appended since the last look."""

@@ -163,9 +163,7 @@ def rows(explored: Sequence[ExploredGoal]) -> list[dict[str, str]]:
 
 
 def _cell(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return str(value) if isinstance(value, int) else f"{value:.3f}"
+    return "–" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
 def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[dict[str, str]]:

@@ -92,8 +92,7 @@ class TextWorld(Environment[TextAction, TextObservation, TextState]):
         if one.task is None:
             return TextState(episode_id=self._id)
         saved = base64.b64encode(one.state()).decode()
-        steps, task = one.steps, one.task.id
-        return TextState(episode_id=self._id, step_count=steps, task=task, saved=saved)
+        return TextState(episode_id=self._id, step_count=one.steps, task=one.task.id, saved=saved)
 
     def close(self) -> None:
         """Release the environment."""

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ldm import records
-from ldm.envs.formats import NOTHING, Assumed, FieldError, parsed
+from ldm.envs.formats import NOTHING, A, Assumed, FieldError, R, parsed
 from ldm.records import Problem
 from ldm.text import parse_json, read_bytes, read_lines
 from ldm.types import Step, Task, Trajectory, stable_hash
@@ -122,14 +122,14 @@ def call_text(name: str, arguments: Any) -> str:
 
 SUFFIX = ".json"
 
-A = TypeVar("A")
-R = TypeVar("R")
-
-
 #: Types of parts that are a text, a thought, or neither text nor JSON.
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
 _THOUGHTS = ("thinking", "reasoning")
 _MEDIA = re.compile("image|audio|video|screenshot|document")
+#: Fields that hold what is not read, where a step without it would be another one; and lists of
+#: what may have such fields.
+_UNREAD = re.compile(r"\w*attachments|files|parts|toolInvocations|(audio|image|video)s?")
+_HOLDERS = ("messages", "conversation", "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,21 +233,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """Fields of a message or call with what is not read: a step without it would be another."""
-
-    audio: Any = None
-    images: Any = None
-    videos: Any = None
-    files: Any = None
-    attachments: Any = None
-    experimental_attachments: Any = None
-    parts: Any = None
-    toolInvocations: Any = None  # noqa: N815 - the AI SDK's name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(Unread):
+class Answered:
     """Fields in which logs keep the answer to a call, within it or in a message of its own."""
 
     result: Any = None
@@ -258,16 +244,10 @@ class Answered(Unread):
     error: Any = None
 
     def answers(self, where: str, call: str, *more: str) -> Iterator[Heard]:
-        """Yield the answers; raise FieldError for what is not read.
-
-        call: the id of the call. more: further fields that hold an answer.
-        """
+        """Yield the answers. call: the id of the call. more: further fields that hold one."""
         for name in (*(one.name for one in fields(Answered)), *more):
-            value, place = getattr(self, name), f"{where}.{name}"
-            if not hasattr(Unread, name) and value is not None:
-                yield Heard(result_text(value, place), call)
-            elif value:
-                raise FieldError(place, "cannot be read: put its text into content")
+            if (answer := getattr(self, name)) is not None:
+                yield Heard(result_text(answer, f"{where}.{name}"), call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +311,21 @@ def parse(
     """Return the trajectory in a line, or the problem with it."""
     if text.lstrip()[:1] in ("[", b"["):
         text = (b'{"messages": %s}' if isinstance(text, bytes) else '{"messages": %s}') % text
-    return parsed(text, Line, lambda line: _trajectory(line, assumed), file, number)
+
+    def made(line: Line) -> Trajectory:
+        _refuse_unread(parse_json(text, file))
+        return _trajectory(line, assumed)
+
+    return parsed(text, Line, made, file, number)
+
+
+def _refuse_unread(value: Any, where: str = "") -> None:
+    """Raise FieldError if a line, a message or a call has a field of _UNREAD that is not empty."""
+    for name, part in value.items() if isinstance(value, dict) else ():
+        if part and _UNREAD.fullmatch(name):
+            raise FieldError(where + name, "cannot be read: put its text into content")
+        for place, one in enumerate(part or () if name in _HOLDERS else ()):
+            _refuse_unread(one, f"{where}{name}.{place}.")
 
 
 def _trajectory(line: Line, assumed: Assumed) -> Trajectory:

@@ -14,6 +14,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -305,17 +306,14 @@ def _words(body: object, depth: int) -> Iterator[str]:
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
     """Return the seconds to wait by the Retry-After header (seconds or a date) or the message."""
-    try:
+    with suppress(ValueError):
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        value = headers.get("retry-after")
-        if value is not None and re.fullmatch(r"\d+(\.\d+)?", value.strip()):
+        if re.fullmatch(r"\d+(\.\d+)?", value := headers.get("retry-after", "").strip()):
             return float(value)
-        if value is not None:
+        if value:
             date = email.utils.parsedate_to_datetime(value)
             return max(0.0, date.timestamp() - time.time())
-    except ValueError:
-        pass
     if match := WORDS["wait"].search(message):
         return sum(float(n) * _SECONDS[unit.lower()] for n, unit in _PART.findall(match[1]))
     return None

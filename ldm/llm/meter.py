@@ -323,11 +323,8 @@ def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
     A dated version (NAME-2025-04-14) costs as much as NAME, and openai/NAME, the gateways' name,
     as much as at OpenAI. A variant (NAME:free, NAME:1.5b) is another model with its own price.
     """
-    for name in (model, OPENAI.sub("", model)):
-        price = prices.get(name) or prices.get(VERSION.sub("", name))
-        if price is not None:
-            return price
-    return None
+    names = (name for one in (model, OPENAI.sub("", model)) for name in (one, VERSION.sub("", one)))
+    return next((prices[name] for name in names if name in prices), None)
 
 
 def _packaged_prices() -> Iterator[tuple[str, Price]]:

@@ -164,10 +164,11 @@ def _http_client(connection: Connection, host: str, connections: int) -> Deadlin
             ),
             trust_env=not (socks and proxy_bypass(host)),
         )
-    except ImportError as error:
+    except (ImportError, ValueError) as error:
         raise LdmError(
-            "The environment names a SOCKS proxy.",
-            "Install the package socksio, or add the server to NO_PROXY.",
+            "The environment names a SOCKS proxy, or one of an unknown kind.",
+            "Install the package socksio, correct HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or add the "
+            "server to NO_PROXY.",
         ) from error
     except OSError as error:
         named = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ]

@@ -116,6 +116,14 @@ def test_an_interrupt_inside_a_command_takes_one_line() -> None:
     assert (process.returncode, err) == (130, "Interrupted.\n")
 
 
+def test_what_an_encoding_lacks_is_escaped() -> None:
+    program = "import ldm.cli.app as a, sys; a.app.command('say')(lambda: a.output.show('→ é'))\n"
+    program += "sys.argv = ['ldm', 'say']; a.main()"
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.check_output([sys.executable, "-c", program], env=ascii_only)
+    assert shown == b"\\u2192 \\xe9\n"
+
+
 def printing_into(standard_output: Any) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own, with something else behind its standard output."""
     command = [sys.executable, "-m", "ldm", "validate", "--schema", "tuple"]

@@ -188,8 +188,9 @@ class TestOthers:
         place = f"messages.1.{field}".rstrip(".")
         assert f":{place}: " in problem({"messages": [GOAL, message, says("a")]})
 
-    def test_two_lists_of_messages_in_a_line_are_named(self) -> None:
-        assert "conversation: stands" in problem({"messages": [GOAL], "conversation": [GOAL]})
+    @pytest.mark.parametrize(("name", "value"), [("conversation", [GOAL]), ("images", ["x.png"])])
+    def test_what_stands_beside_the_messages_is_named(self, name: str, value: list[Any]) -> None:
+        assert f"x.jsonl:1:{name}: " in problem({"messages": [GOAL, says("a")], name: value})
 
     def test_a_line_may_name_its_environment(self) -> None:
         assert read(GOAL, says("a"), assumed=Assumed(), env="shed").task.env == "shed"

@@ -462,5 +462,7 @@ def test_a_socks_proxy_stops_only_what_needs_it(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     assert connect(server).model("m").complete(ask("x")).text
     monkeypatch.delenv("NO_PROXY")
-    with pytest.raises(LdmError, match="SOCKS proxy"):
-        connect(server)
+    for proxy in ("socks5://127.0.0.1:1080", "ftp://127.0.0.1"):
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        with pytest.raises(LdmError, match="SOCKS proxy, or"):
+            connect(server)
