@@ -1,8 +1,7 @@
 """DEPS: describe, explain, plan and select (Wang et al., arXiv 2302.01560), and its baselines.
 
-`loop` is Eq. 1; `describe` and `select` are its parts, `parser` reads plans in the words
-of `vocabulary`, `controllers` pursues goals, `styles` has the plan format of each method,
-`policies` runs programs, `horizon` predicts times, and `findings` serves reports.
+`loop` is Eq. 1 and pursues goals, `styles` has the form of each method's plans, `parser` reads them
+and runs programs, `select` describes how a plan went and chooses the next goal.
 """
 
 from __future__ import annotations

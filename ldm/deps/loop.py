@@ -168,7 +168,7 @@ _OVER = re.compile(r"^\W*(?:(?:the )?task is )?(?:done|finished|impossible)\W*$"
 
 _LABEL = re.compile(r"^\W*(?:explanation|explainer|reason|because)\W*:\s*", re.IGNORECASE)
 
-#: What ends a plan: a goal that was refused, failed or timed out (`controllers.End`); all goals
+#: What ends a plan: a goal that was refused, failed or timed out (`End`); all goals
 #: done; no goal parsed; the program malformed, or one of its asserts failed.
 Trigger = Literal[
     "refused", "failed", "out of patience", "all done", "no goals", "malformed", "assert"

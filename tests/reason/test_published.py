@@ -152,6 +152,14 @@ class TestReworded:
             for n, goal in enumerate(goals, 1)
         ]
 
+    @pytest.mark.parametrize("name", ["assess", "summarize", "compare"])
+    def test_questions_on_courses_hold_no_form_of_an_action(self, name: str) -> None:
+        """A small model wrote them down as sub-goals."""
+        reasoner = published(lambda _: "")
+        ASKED[name](reasoner)
+        system = model(reasoner).prompts[0][0].content
+        assert not any(form in system for form in CARD.bare().actions)
+
     def test_listed_actions_are_taken_word_for_word_but_for_words_of_ones_own(self) -> None:
         card = replace(CARD, free={"ask": "words"})
         for listed, ending in {

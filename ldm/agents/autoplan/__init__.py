@@ -1,7 +1,7 @@
 """AutoPlan (Ouyang & Li, arXiv 2305.15064): follow the plan that was optimised for a kind of task.
 
-It needs no demonstrations. `optimiser` makes the plans, `plans` stores them, and `formaliser`
-translates the model's intentions into the environment's grammar.
+It needs no demonstrations. `optimiser` makes the plans, `plans` stores them, and
+`replies.formalise` translates the model's intentions into the environment's grammar.
 """
 
 from __future__ import annotations

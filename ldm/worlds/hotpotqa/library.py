@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import bz2
 import hashlib
-import html
 import json
 import random
 import re
@@ -209,7 +208,7 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
             yield one
             continue
         ids.add(one.id)
-        titles = {html.unescape(title) for title, _ in one.supporting_facts}
+        titles = {unescape(title) for title, _ in one.supporting_facts}
         question = Question(
             one.id, one.question, one.answer, one.type, one.level, tuple(sorted(titles))
         )
@@ -229,7 +228,7 @@ def read_articles(path: Path) -> Iterator[Article | Problem]:
 
 def article(title: str, sentences: Sequence[str]) -> Article:
     """Return an article with its title decoded."""
-    return html.unescape(title), tuple(sentences)
+    return unescape(title), tuple(sentences)
 
 
 def select(split: str, questions: Mapping[str, Sequence[Question]]) -> tuple[list[Question], int]:
