@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.parallel import one_thread
-from ldm.reason.candidates import Candidates
+from ldm.reason.candidates import MOST, Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, read_command, vocabulary_of, within
 from ldm.types import Past
@@ -54,7 +54,7 @@ NEWEST, BLOCK, OLDER = 40, 20, 1_000
 SURPRISE = 0.02
 #: Iterations of the fit.
 ITERATIONS = 80
-#: Candidates of all forms together, of which the most probable form is chosen.
+#: Candidates, those of the most used forms, of which one is chosen where all are too many.
 USED = 200
 #: Facts that are told of a decision.
 BECAUSE = 3
@@ -622,13 +622,11 @@ class Relevance:
         return tuple(fact for fact, gain in gains.most_common(BECAUSE) if gain > 0)
 
     def form(self, now: Situation) -> str:
-        """Return the most probable form of an action, by the first candidates of each."""
-        forms, shares = defaultdict[str, list[str]](list), defaultdict[str, float](float)
-        for action in self.candidates.of(now):
-            forms[read_command(action).frame].append(action)
-        each = -(-USED // max(1, len(forms)))
-        first = [action for of_form in forms.values() for action in of_form[:each]]
-        for action, share in self.rank(now, first).ranked():
+        """Return the most probable form of an action, of the most used ones if there are many."""
+        shares: dict[str, float] = defaultdict(float)
+        listed = self.candidates.of(now)
+        used = listed[:USED] if len(listed) >= MOST else listed
+        for action, share in self.rank(now, used).ranked():
             shares[read_command(action).frame] += share
         return min(shares, key=lambda form: (-shares[form], form), default="")
 
