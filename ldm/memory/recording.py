@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.memory.exact import texts_of
-from ldm.memory.log import MAX_TEXT, Begin, Finish, StepTaken, present
-from ldm.types import Labels, Recall, encodable
+from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken, present
+from ldm.types import Labels, Recall, Trajectory, encodable
 
 if TYPE_CHECKING:
     from ldm.memory.growing import GrowingMemory
@@ -129,6 +129,13 @@ class Recording:
         self._end = end
         if followed := [name for one in self.steps for name in one.followed]:
             self._memory._rate(followed, 2 * earned - 1)
+
+    def trajectory(self) -> Trajectory | None:
+        """Return the recorded trajectory, or None if it is not finished or has no step."""
+        if self._end is None:
+            return None
+        whole = Episodes().take([self._first, *self.steps, self._end])
+        return next(iter(whole.values()), None)
 
     def _check_running(self) -> None:
         if self._end is not None:
