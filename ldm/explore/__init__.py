@@ -1,8 +1,7 @@
 """Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
-`refine` explores goals, with the paper's `tree` or a `best_first` search in `stages`; `positions`
-restores states, `goals` selects the goals to explore, `hindsight` revises solved episodes, `gate`
-decides what joins the memory, and `report` and `drawing` show the results.
+`refine` explores goals, with the paper's `tree` or a `best_first` search; `gate` revises solved
+episodes in hindsight and decides what joins the memory; `report` shows the results.
 """
 
 from __future__ import annotations
