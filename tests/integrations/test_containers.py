@@ -20,7 +20,7 @@ from tests.memory.servers import free_port
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
 PINS = (CHECKOUT / "tests" / "integrations" / "trainers.txt").read_text()
 #: Folder → the package that it needs beside ldm, and where it starts.
-CONTAINERS = {"serve": ("mcp", "."), "openenv/server": ("openenv", "examples/openenv")}
+CONTAINERS = {"serve": ("mcp_types", "."), "openenv/server": ("openenv", "examples/openenv")}
 
 
 @pytest.mark.process
