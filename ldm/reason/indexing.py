@@ -143,7 +143,7 @@ class TypeIndexer:
         Of more than SAMPLE items a seeded sample is clustered and the others are classified. Items
         that the model omits or names twice are classified with a second question; if that fails,
         they go to the nearest type. If the model makes no types, or most items have no single one
-        (a small model puts all items into each type), the types are those of `clusters.cluster`.
+        (a small model puts all items into each type), the types are those of `cluster`.
         """
         if len(items) <= 1:
             return Clustering(tuple(item[:NAME_LENGTH] for item in items), (0,) * len(items))
