@@ -76,7 +76,8 @@ def varied_vectors(vectors: np.ndarray, seed: int) -> np.ndarray:
 def copy_of(contents: Contents, copy: int) -> tuple[list[IndexedTuple], np.ndarray]:
     """Return the tuples of a varied copy, and their vectors, (n, 2 · dimension)."""
     if copy == 0:
-        return list(contents.rows), contents.rows.vectors_of(slice(None))
+        vectors = contents.rows.vectors_of(slice(None))
+        return list(contents.rows), vectors.reshape(len(vectors), 2, -1)
     rows = []
     pasts: dict[int, tuple[tuple[str, str], ...]] = {}
     for row in contents.rows:
