@@ -44,7 +44,7 @@ def test_resuming_a_killed_run_of_a_model_bills_no_call_twice_and_makes_no_recor
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "")  # and put back in the end
-    with FakeServer(Behaviour(latency=0.03, idempotent=True)) as server:
+    with FakeServer(Behaviour(latency=0.1, idempotent=True)) as server:
         command = asking(server, "--workers", "4", program=QUICK)
         attempts = kill_and_resume(command, tmp_path, kills=2, seed=4)
     assert all(attempt.same for attempt in attempts), attempts
