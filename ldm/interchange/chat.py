@@ -42,7 +42,7 @@ class SelfDescription:
 def stated(assumed: Assumed, one: SelfDescription) -> Assumed:
     """Return `assumed` with the values that a recording states."""
     texts = {"env": one.env, "split": one.split, "kind": one.kind}
-    values: dict[str, Any] = {name: one for name, one in texts.items() if isinstance(one, str)}
+    values: dict[str, Any] = {k: text for k, text in texts.items() if isinstance(text, str)}
     if type(one.score) in (int, float) and 0 <= one.score <= 1:
         values["score"] = float(one.score)
     return replace(assumed, **values)

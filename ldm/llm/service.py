@@ -218,11 +218,11 @@ def _joined(body: bytes) -> dict[str, Any]:
     for part in map(json.loads, re.findall(rb"(?m)^data: *(\{.*)", body)):
         response |= {name: value for name, value in part.items() if value}
         for choice in part.get("choices") or ():
-            part = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+            delta = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
             if not choice.get("index"):
                 finish = choice.get("finish_reason") or finish
-                for name in filter(part.get, part):
-                    whole.setdefault(name, []).append(part[name])
+                for name in filter(delta.get, delta):
+                    whole.setdefault(name, []).append(delta[name])
     message = {"message": whole, "finish_reason": finish}
     return response | {"choices": [message] if finish or b"[DONE]" in body else []}
 

@@ -569,11 +569,11 @@ class GrowingMemory:
                 self._take(view, events)
                 view.place, view.states = place, states
                 return view
-        listed, contents = record.manifest(self._folder), nothing(self.env, self._embedder)
-        if listed:
-            contents = record.load(self.location, self.env)
-        base = view.base if view else None
-        if base is None or base.record != contents.generation:
+        listed, base = record.manifest(self._folder), view.base if view else None
+        before = nothing(self.env, self._embedder)
+        newest = listed.visible[-1] if listed else before.generation
+        if base is None or base.record != newest:
+            contents = record.load(self.location, self.env) if listed else before
             base = Memory(contents, self._embedder)
         events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
         pending = Pending(base.record, self._embedder, self._reasoner)
