@@ -81,9 +81,9 @@ def test_memory_for_a_support_agent(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_watch_a_refinement(capsys: pytest.CaptureFixture[str]) -> None:
-    space = notebook("watch_a_refinement", PRACTICE=6, GAMES=6)
+    space = notebook("watch_a_refinement", PRACTICE=5, GAMES=2)
     assert space["refined"].generation.number == 1
-    assert "on the same 6 tasks" in capsys.readouterr().out
+    assert "on the same 2 tasks" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -79,9 +79,8 @@ from tests.memory.desk import opened, told
 memory, errors = opened(sys.argv[1], batch_size=4), []
 def work(thread):
     try:
-        for number in range(2):
-            name = told(memory, f"goal {thread} {number}", ("seen", "act"), score=number % 2)
-            memory.feedback(memory.recall(f"goal {thread} {number}", "seen"), 1)
+        told(memory, f"goal {thread}", ("seen", "act"), score=thread % 2)
+        memory.feedback(memory.recall(f"goal {thread}", "seen"), 1)
     except BaseException as error:
         errors.append(repr(error))
 threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
@@ -96,7 +95,7 @@ print(errors, len(memory))
 def test_fresh_processes_form_their_first_batch_beside_threads(place: Path) -> None:
     processes = [started(FIRST, place / str(number)) for number in range(20)]
     outputs = {process.communicate(timeout=300)[0].strip() for process in processes}
-    assert outputs == {"[] 8"}
+    assert outputs == {"[] 4"}
 
 
 def in_a_fork(work: Callable[[], object], limit: float = 30.0) -> int:
