@@ -160,6 +160,14 @@ class TestReworded:
         system = model(reasoner).prompts[0][0].content
         assert not any(form in system for form in CARD.bare().actions)
 
+    def test_before_the_first_step_there_is_no_course_to_divide(self) -> None:
+        """A small model made "complete the course" a sub-goal of the task."""
+        reasoner = published(lambda _: "")
+        reasoner.assess(GOAL, ())
+        question = model(reasoner).prompts[0][-1].content
+        assert "Nothing has been done yet." in question
+        assert "course" not in question
+
     def test_listed_actions_are_taken_word_for_word_but_for_words_of_ones_own(self) -> None:
         card = replace(CARD, free={"ask": "words"})
         for listed, ending in {
