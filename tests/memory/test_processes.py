@@ -72,7 +72,7 @@ def test_processes_add_beside_each_other_while_an_idle_one_looks_on(place: Path)
     assert newest.tuples == 48
 
 
-#: Several threads record and recall as soon as the process has started, also as batches are formed.
+#: Several threads record and recall as soon as the process has started and forms its first batch.
 FIRST = """
 import sys, threading
 from tests.memory.desk import opened, told
