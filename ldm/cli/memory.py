@@ -42,7 +42,7 @@ from ldm.memory.packs import export as write
 from ldm.memory.places import refuse_server
 from ldm.memory.rows import Rows
 from ldm.memory.verifying import verify as problems_of
-from ldm.reason.relevance import LeftOut
+from ldm.reason.relevance import Relevance
 from ldm.reason.rules import Rules
 from ldm.records import is_stream, plain
 from ldm.run.builders import environment_name, only_environment
@@ -105,14 +105,15 @@ def show(
         inspect(memory, names[0])  # raises the error that fits
     contents = inspect(memory, name, generation) if name else None
     types = _types(contents) if contents else []
-    left_out = contents.learnt().left_out if contents else None
+    learnt = contents.learnt() if contents else None
     if as_json:
         data: dict[str, Any] = {
             "memory": memory,
             "generations": [{**plain(g), "outcomes": earned} for g, earned in listed],
         }
-        if name:
-            data |= {"types": types, "left_out": plain(left_out)}
+        if learnt:
+            left_out = {"left_out": plain(learnt.left_out), "unlisted": plain(learnt.unlisted)}
+            data |= {"types": types, **left_out}
         output.print_json(data)
         return
     _print_generations(memory, listed)
@@ -123,13 +124,14 @@ def show(
             table += [("", "", "", *below) for below in row["observation_types"].items()]
         columns = ("batch", "goal type", "typical goal", "observation type", "tuples")
         output.print_table(f"Types of {name}", columns, table)
-    if contents and left_out and left_out.kinds:
+    if contents and learnt and learnt.left_out.kinds:
         pairs = contents.rows.pairs("kind", "trajectory_id")
-        _print_left_out(name, left_out, Counter(kind for kind, _ in pairs))
+        _print_left_out(name, learnt, Counter(kind for kind, _ in pairs))
 
 
-def _print_left_out(env: str, left_out: LeftOut, episodes: Mapping[str, int]) -> None:
+def _print_left_out(env: str, learnt: Relevance, episodes: Mapping[str, int]) -> None:
     """Print how often left-out steps were decided right, and where more episodes would help."""
+    left_out, unlisted = learnt.left_out, f"{learnt.unlisted.right:.1%}"
     kinds = sorted(left_out.kinds, key=lambda one: one[2])
     table = [
         (kind or "(none)", episodes[kind], steps, f"{right:.1%}") for kind, steps, right in kinds
@@ -137,8 +139,9 @@ def _print_left_out(env: str, left_out: LeftOut, episodes: Mapping[str, int]) ->
     output.print_table(f"Left-out steps of {env}", ("kind", "episodes", "steps", "right"), table)
     worst = f" More of {kinds[0][0]!r} would help most." if len(kinds) > 1 else ""
     output.show(
-        f"{left_out.right:.1%} of the steps of episodes left out are decided right; the confidence"
-        f" is wrong by {left_out.error:.1%} on average.{worst}"
+        f"{left_out.right:.1%} of the steps of episodes left out are decided right, {unlisted} if"
+        f" no possible actions are listed; the confidence is wrong by {left_out.error:.1%} on"
+        f" average.{worst}"
     )
 
 

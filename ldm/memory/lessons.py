@@ -126,6 +126,7 @@ class _Head:
     vocabulary: Vocabulary
     special: tuple[float, float, float]
     left_out: LeftOut
+    unlisted: LeftOut
     actions: tuple[str, ...]
     recorded: frozenset[int]
     sample: str

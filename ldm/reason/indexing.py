@@ -37,12 +37,12 @@ def cluster(texts: Sequence[str], vectors: NDArray[np.floating]) -> Clustering:
 
     The largest cluster is split in two until there are enough, which keeps the sizes about equal.
     """
-    from sklearn.cluster import BisectingKMeans
-
     count = max(1, min(MOST_TYPES, round(math.sqrt(len(texts) / 2))))
     if count == 1:
         labels = np.zeros(len(texts), int)
     else:
+        from sklearn.cluster import BisectingKMeans  # takes two seconds in a new process
+
         model = BisectingKMeans(
             count, bisecting_strategy="largest_cluster", random_state=0, n_init=3, copy_x=False
         )

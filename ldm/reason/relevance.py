@@ -231,8 +231,9 @@ class Index:
 class Fit:
     """The features of n rows as two sparse matrices, and weights fitted to them.
 
-    rows: what blocks a row has. x: what features a block has. Features that tell the rows of every
-    step apart in the same way are one column of `x`, and those that never do are none.
+    rows: what blocks a row has. x: what features a block has. Blocks of the same features are one.
+    Features that tell the rows of every step apart in the same way are one column of `x`, and those
+    that never do are none.
     """
 
     def __init__(self, data: Data) -> None:
@@ -246,10 +247,12 @@ class Fit:
         ends_supported = np.append(np.int32(0), np.cumsum(keep, dtype=np.int32))[
             np.concatenate([[0], np.cumsum(data.sizes)])
         ]
-        x = _ones(place, ends_supported, len(self.columns), np.uint64)
+        sums = np.diff(np.append(np.uint64(0), np.cumsum(supported))[ends_supported])
+        _, chosen, block = np.unique(sums, return_index=True, return_inverse=True)
+        x = _ones(place, ends_supported, len(self.columns), np.uint64)[chosen]
         del place, supported
         ends = np.concatenate([[0], np.cumsum(data.lengths)])
-        self.rows = _ones(data.blocks, ends, len(data.sizes), np.float64)
+        self.rows = _ones(block[data.blocks], ends, len(chosen), np.float64)
         signs = np.random.default_rng(2).integers(1 << 63, size=len(data.lengths), dtype=np.uint64)
         signs[data.start] -= np.add.reduceat(signs, data.start)
         signs = x.T @ (self.rows.T.astype(np.uint64) @ signs)
@@ -299,7 +302,9 @@ class Fit:
         sizes = data.ends[steps] - data.start[steps]
         start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         chosen = np.repeat(data.start[steps] - start, sizes) + np.arange(sizes.sum())
-        rows, x = self.rows[chosen], self.x
+        rows = self.rows[chosen]
+        blocks = np.unique(rows.indices)
+        rows, x = rows[:, blocks], self.x[blocks]
         repeats, alike = data.repeats[chosen], np.log(data.alike[chosen])
         mean = np.append(np.zeros(x.shape[1]), REPEATED)
         worked = data.weight[steps] > 0
@@ -403,18 +408,18 @@ class Fit:
 
     def decided(
         self, steps: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> Iterator[tuple[str, float, float]]:
-        """Yield (kind, share, right) of steps.
+    ) -> Iterator[tuple[str, float, float, float]]:
+        """Yield (kind, share, right, right unlisted) of steps.
 
         share: of the probability that the rows of the action decided on have. right: whether the
-        action taken is one of them, and would be a candidate.
+        action taken is one of them, and would also be a candidate if none were listed.
         """
         for step in steps.tolist():
             part = slice(self.data.start[step], self.data.ends[step])
             p = self._weights_of_rows(values, step)
             best = values[part] >= values[part].max() - 1e-9
-            right = float(best[0] and self.data.offered[step])
-            yield self.data.kinds[step], float(p[best].sum() / p.sum()), right
+            right = float(best[0]), float(best[0] and self.data.offered[step])
+            yield self.data.kinds[step], float(p[best].sum() / p.sum()), *right
 
 
 def _supported(data: Data) -> NDArray[np.bool_]:
@@ -552,8 +557,9 @@ class Relevance:
 
     columns, weights: of features, (n,) each. special: the weights of `Situation.repeats` and
     `Situation.again`, and the most repeats of a step that worked. recorded: the keys of what was
-    done for which goal (`course_keys`). left_out: how left-out steps were decided. sample: texts
-    whose translation tells whether a task words them otherwise than the memory.
+    done for which goal (`course_keys`). left_out, unlisted: how left-out steps were decided where
+    the possible actions are listed, and where they are not. sample: texts whose translation tells
+    whether a task words them otherwise than the memory.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -561,6 +567,7 @@ class Relevance:
     weights: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
     special: tuple[float, float, float] = (REPEATED, AGAIN, 0.0)
     left_out: LeftOut = field(default_factory=LeftOut)
+    unlisted: LeftOut = field(default_factory=LeftOut)
     actions: tuple[str, ...] = ()
     recorded: frozenset[int] = frozenset()
     sample: str = ""
@@ -606,7 +613,8 @@ class Relevance:
         each = np.array([value for value, _ in numbers])
         weights = np.exp(each - values.max()) * np.bincount(groups)
         shares = weights / weights.sum()
-        sure = self.left_out.confidence(float(shares[each.argmax()]))
+        left_out = self.left_out if {*texts} <= {*(admissible or ())} else self.unlisted
+        sure = left_out.confidence(float(shares[each.argmax()]))
         return Ranking(texts, groups, tuple(shares.tolist()), sure)
 
     def because(self, now: Situation, action: str, other: str) -> tuple[str, ...]:
@@ -661,15 +669,16 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         return Relevance(vocabulary, actions=actions, sample=sample)
     fit = Fit(data)
     weights = fit.weights(half_life=fit.half_life())
-    again, left_out = AGAIN, LeftOut()
+    again, left_out = AGAIN, (LeftOut(), LeftOut())
     if calibrated:
         steps, values = fit.left_out()
         again = fit.again(steps, values)
         if decided := [*fit.decided(steps, values + again * data.again)]:
-            left_out = LeftOut.of(*zip(*decided, strict=True))
+            kinds, shares, *right = zip(*decided, strict=True)
+            left_out = LeftOut.of(kinds, shares, right[0]), LeftOut.of(kinds, shares, right[1])
     most = float(data.repeats[data.start][data.weight > 0].max(initial=0))
     special, learnt = (float(weights[-1]), again, most), fit.learnt(weights[:-1])
-    return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded, sample)
+    return Relevance(vocabulary, *learnt, special, *left_out, actions, data.recorded, sample)
 
 
 def _bounded(
@@ -713,7 +722,6 @@ def _curve(
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import expit, logit
-    from sklearn.isotonic import IsotonicRegression
 
     if len(shares) < TEMPERED:
         return ()
@@ -727,6 +735,8 @@ def _curve(
         xs = np.linspace(1e-6, 1 - 1e-6, 21)
         ys = expit(losses.x * logit(xs))
     else:
+        from sklearn.isotonic import IsotonicRegression
+
         model = IsotonicRegression(out_of_bounds="clip").fit(shares, right)
         xs, ys = model.X_thresholds_, model.y_thresholds_
     return tuple(zip(np.round(xs, 6).tolist(), np.round(ys, 6).tolist(), strict=True))

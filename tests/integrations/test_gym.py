@@ -30,7 +30,7 @@ SPLITS = {
     "TextCraft": "train",
     "WebShop": "demo_train",
 }
-#: Environments whose hundred tasks take more than a second or two.
+#: Environments whose tasks take more than a second or two.
 LONG = ("Minecraft", "Tabletop", "WebShop")
 PARAMETERS = [
     pytest.param(
@@ -38,7 +38,7 @@ PARAMETERS = [
     )
     for name in SPLITS
 ]
-STEPS, TASKS = 50, 100
+STEPS, TASKS = 50, 30
 
 
 @cache

@@ -131,12 +131,14 @@ def test_a_fork_uses_the_memory_whatever_threads_do(place: Path) -> None:
         while not stop.is_set():
             memory.add(episode(number))
             number += 1
+            time.sleep(0.02)  # thousands would be learnt from
 
     thread = threading.Thread(target=busy)
     thread.start()
     try:
 
         def work() -> None:
+            memory.batch_size = 1_000  # batches have processes of their own; OpenMP hangs in forks
             pid = os.getpid()
             running = memory.begin(f"goal of {pid}")
             running.step("seen", "act")
