@@ -112,8 +112,9 @@ def show(
             "generations": [{**plain(g), "outcomes": earned} for g, earned in listed],
         }
         if learnt:
-            left_out = {"left_out": plain(learnt.left_out), "unlisted": plain(learnt.unlisted)}
-            data |= {"types": types, **left_out}
+            data["types"] = types
+            for one in ("left_out", "unlisted"):
+                data[one] = plain(replace(getattr(learnt, one), curve=()))
         output.print_json(data)
         return
     _print_generations(memory, listed)
