@@ -244,20 +244,22 @@ class Page:
             return "wanted"
         return "described" if label in descriptions(page) and label not in fixed else "fixed"
 
-    @cached_property
-    def chosen(self) -> frozenset[str]:
-        """The labels that were pressed and have stayed on the page."""
-        persistent = frozenset(self.labels)
-        chosen = set()
+    def chosen(self, fixed: frozenset[str]) -> frozenset[str]:
+        """Return the labels that stayed when they were pressed, and are on the page or are again.
+
+        They are those since something of a list was chosen or entered.
+        """
+        chosen = frozenset[str]()
         for i, call in reversed(self._calls):
-            persistent &= frozenset(labels_of(self._pages[i]))
-            if call.label in persistent:
-                chosen.add(call.label)
-        return frozenset(chosen)
+            if self._sort_at(i, call.label, fixed) in ("described", "made up"):
+                break
+            chosen |= {call.label}.intersection(labels_of(self._pages[i + 1]))
+        return chosen.intersection(self.labels)
 
     def open(self, fixed: frozenset[str]) -> int:
         """Return the number of wanted labels not chosen yet, at most 2."""
-        labels = (x for x in self.labels if x not in self.chosen)
+        chosen = self.chosen(fixed)
+        labels = (x for x in self.labels if x not in chosen)
         return min(2, sum(self.sort(x, fixed) == "wanted" for x in labels))
 
     def since(self, fixed: frozenset[str]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -328,19 +330,16 @@ def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tup
 
     The part is its sort, or the label itself if it is a fixed one of many pages.
     """
-    sort = page.sort(label, fixed)
+    sort, chosen = page.sort(label, fixed), page.chosen(fixed)
     pressed = sum(call.label == label for call in page.past)
-    facts = [
-        *(f"pressed >= {n}" for n in PRESSED if pressed >= n),
-        f"chosen {label in page.chosen}",
-    ]
+    facts = [*(f"pressed >= {n}" for n in PRESSED if pressed >= n), f"chosen {label in chosen}"]
     named, beside = page.named_share(label), page.beside(label)
     if sort == "wanted":
         facts.append(f"named {int(4 * named)}")
     if sort in ("wanted", "fixed") and beside:
         best = max(map(page.named_share, beside))
         rank = "best" if named > best else "tied" if named == best else "worse"
-        facts += [f"beside {rank}", f"beside chosen {any(x in page.chosen for x in beside)}"]
+        facts += [f"beside {rank}", f"beside chosen {any(x in chosen for x in beside)}"]
     if sort == "described":
         facts += page.offers.get(label, ())
     part = label if sort == "fixed" and label in fixed else sort

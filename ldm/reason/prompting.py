@@ -76,11 +76,12 @@ class Consulting:
 
         Who decided last goes on: memory takes over from a model only if it is surer than elsewhere.
         A plan that the model made ends where something that the goal names comes in sight, unless
-        it is about that.
+        it is about that, and where memory is sure to do first what the plan does later.
         """
         if self.when == "never":
             return ""
-        if planned_action(state, card):
+        first = vote.action in state.plan[1:] and vote.confidence >= (self.certainty or NEARLY_ALL)
+        if planned_action(state, card) and not (first and self.when == "unsure"):
             things = _comes_in_sight((vote.action, *(state.admissible or ())), state)
             if things <= {name for one in state.plan for name in read_command(one).fillers}:
                 return "planned"

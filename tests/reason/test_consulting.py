@@ -101,7 +101,12 @@ class TestReasons:
             {"course": ((SEEN, "wait"),)},
             {"plan": ("go to drawer 2", "take letter 1")},
         ):
-            assert reason(replace(planned, **known)) == "planned"
+            assert reason(replace(planned, **known), replace(SURE, confidence=0.8)) == "planned"
+
+    def test_a_plan_waits_for_what_memory_is_sure_to_do_before(self) -> None:
+        later = replace(STATE, plan=("go to drawer 2", "take letter 1"), led=True)
+        assert reason(later) == ""
+        assert reason(later, when="always") == "planned"
 
     @pytest.mark.parametrize(("sure", "why"), [(0.89, "unsure"), (0.91, "")])
     def test_a_vote_after_a_step_of_the_model_unless_nearly_all_such_were_right(

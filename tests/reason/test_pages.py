@@ -76,8 +76,12 @@ class TestReading:
     def test_an_answer_without_labels_leaves_the_page_as_it_was(self) -> None:
         page = Page(WISH, TAPPED, "You tapped black.")
         assert page.observation == LEOPARD
-        assert page.chosen == {"black"}
+        assert page.chosen(frozenset()) == {"black"}
+
+    def test_what_was_chosen_stays_so_beyond_another_page_of_the_same_thing(self) -> None:
+        past = (*TAPPED, (LEOPARD, "tap[Up]"), ("[Up] \nMore of it.", "tap[Up]"))
+        assert Page(WISH, past, LEOPARD).chosen(frozenset({"up"})) == {"black", "up"}
 
     def test_leaving_the_page_ends_what_was_chosen_on_it(self) -> None:
         past = (*TAPPED, ("You tapped black.", "tap[Up]"), (PAGE, BEST))
-        assert Page(WISH, past, LEOPARD).chosen == frozenset()
+        assert Page(WISH, past, LEOPARD).chosen(frozenset()) == frozenset()
