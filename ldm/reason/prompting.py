@@ -16,11 +16,11 @@ from typing import Literal
 from ldm.llm import LLM, context_of
 from ldm.reason import State
 from ldm.reason.excerpts import characters
-from ldm.reason.pages import Page, label_facts, read_call
+from ldm.reason.pages import WANTED, Page, label_facts, named_share, read_call
 from ldm.reason.reading import Words, kind_of, lines_with, mentioned, words
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import match_action
-from ldm.reason.vocabulary import Vocabulary, read_command
+from ldm.reason.vocabulary import read_command
 from ldm.types import Card, Past, Proposal
 
 Consult = Literal["always", "unsure", "never"]
@@ -31,10 +31,11 @@ Reason = Literal["", "always", "refused", "loop", "unsure", "trying", "final", "
 #: ask about more cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
 #: The same where a model decided the step before: steps were left out on the way of people, and a
-#: model is asked where that way is lost, unless what the goal names comes in sight. So it is where
-#: a thing is chosen that the task only describes: the wrong one costs several steps, and 5 of 13
-#: were wrong (docs/lab, language models).
+#: model is asked where that way is lost, unless what the goal names comes in sight.
 NEARLY_ALL = 0.9
+#: The same where a thing is chosen that the task only describes: the wrong one costs several steps,
+#: and 5 of 13 that were nearly sure were wrong (docs/lab, language models).
+ALL = 1.0
 #: Things with which the same is tried before a model is asked where else to look.
 TRIED = 3
 
@@ -94,8 +95,11 @@ class Consulting:
         """
         known, past = learnt.vocabulary, state.course or state.history.past
         led = state.led and not _comes_in_sight([vote.action], state)
-        surer = led or _chooses(vote.action, state.goal, past, state.observation, known)
-        least = self.certainty or (NEARLY_ALL if surer else MAJORITY)
+        call, page = read_call(vote.action), Page(state.goal, past, state.observation)
+        pressed = call is not None and call.verb in known.pressed
+        part = label_facts(page, call.label, known.fixed)[0] if call and pressed else ""
+        chooses = part in ("described", "fixed")
+        least = self.certainty or (ALL if chooses else NEARLY_ALL if led else MAJORITY)
         calibrated = bool(learnt.left_out.parts or self.certainty)
         if state.refused:
             return "refused"
@@ -103,26 +107,23 @@ class Consulting:
             return "loop"
         if not calibrated or self.certainty == 1 or vote.confidence < least:
             return "unsure"
-        call = read_call(vote.action)
-        pressed = call is not None and call.verb in known.pressed
         if not pressed and _tried(vote.action, past, known.rare) >= TRIED:
             return "trying"
         return "final" if vote.action.startswith(card.final) else ""
 
 
-def _chooses(action: str, goal: str, past: Past, observation: str, known: Vocabulary) -> bool:
-    """Return whether an action chooses on a page, by a label that the goal does not name."""
-    call = read_call(action)
-    if call is None or call.verb not in known.pressed:
-        return False
-    part, _ = label_facts(Page(goal, past, observation), call.label, known.fixed)
-    return part in ("described", "fixed")
-
-
 def _comes_in_sight(actions: Sequence[str], state: State) -> set[Words]:
-    """Return the things of actions that the goal names and that no text told of before."""
+    """Return the things of actions that the goal names and that no text told of before.
+
+    The goal names a label only whole: "pack of 3" is not the "pack of 4" that it asks for.
+    """
     goal, past = words(state.goal), [text for text, _ in state.course or state.history.past]
-    names = {name for action in actions for name in read_command(action).fillers}
+    meant = (
+        read_command(action)
+        for action in actions
+        if not (call := read_call(action)) or named_share(call.label, state.goal) >= WANTED
+    )
+    names = {name for command in meant for name in command.fillers}
     return {
         name
         for name in names

@@ -108,6 +108,19 @@ class TestReasons:
         assert reason(later) == ""
         assert reason(later, when="always") == "planned"
 
+    @pytest.mark.parametrize(("size", "why"), [("3", "planned"), ("4", "unsure")])
+    def test_a_plan_ends_at_what_the_goal_names_whole(self, size: str, why: str) -> None:
+        shop = replace(STATE, goal="nuts in a pack of 4", plan=("tap[up]",), led=True)
+        labels = f"tap[pack of {size}]", "tap[up]"
+        shop = replace(shop, observation=f"[pack of {size}][up]", admissible=labels)
+        assert reason(shop, Proposal("tap[up]", 0.6)) == why
+
+    def test_a_thing_that_the_goal_only_describes_unless_all_such_were_right(self) -> None:
+        learnt = Relevance(Vocabulary(pressed=frozenset({"tap"})), left_out=LEFT_OUT)
+        shop = replace(STATE, goal="nuts", observation="[C1]\nNuts, salted\n$3", admissible=None)
+        for sure, why in ((0.99, "unsure"), (1.0, "")):
+            assert Consulting("unsure").reason(CARD, shop, Proposal("tap[C1]", sure), learnt) == why
+
     @pytest.mark.parametrize(("sure", "why"), [(0.89, "unsure"), (0.91, "")])
     def test_a_vote_after_a_step_of_the_model_unless_nearly_all_such_were_right(
         self, sure: float, why: str
