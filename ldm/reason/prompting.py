@@ -37,7 +37,7 @@ NEARLY_ALL = 0.9
 #: and 5 of 13 that were nearly sure were wrong (docs/lab, language models).
 ALL = 1.0
 #: Things with which the same is tried before a model is asked where else to look.
-TRIED = 3
+TRIED = 2
 
 #: The reasons for a model's decision, in the words of reports.
 REASONS: Mapping[str, str] = {

@@ -166,7 +166,7 @@ def test_the_record_says_who_decided_each_step(memory: Memory) -> None:
         (why,) = (note.data["steps"] for note in result.notes if note.kind == "consulted")
         assert len(why) == len(trial.steps)
         reasons = [reason for reason in why if reason]
-        assert set(reasons) <= {"refused", "loop", "unsure", "final"}
+        assert set(reasons) <= {"refused", "loop", "unsure", "trying", "final"}
         again = replies(result).get("asked again", 0)
         assert len(model.prompts) - before - again == len(reasons)
         by_vote = run_episode(env, alone, task)[1][0]
