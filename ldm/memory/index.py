@@ -22,7 +22,7 @@ from ldm.parallel import cached
 from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
-FORMAT = 8
+FORMAT = 9
 #: Called with (stage, done, total) to report progress.
 OnProgress = Callable[[str, int, int], None]
 #: (batch, goal type, observation type).
