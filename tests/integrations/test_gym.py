@@ -30,8 +30,7 @@ SPLITS = {
     "TextCraft": "train",
     "WebShop": "demo_train",
 }
-#: Environments whose tasks take more than a second or two.
-LONG = ("Minecraft", "Tabletop", "WebShop")
+LONG = ("Minecraft", "Tabletop", "WebShop")  # whose tasks take more than a second or two
 PARAMETERS = [
     pytest.param(
         name, marks=[installed(name.lower()), *([pytest.mark.slow] if name in LONG else [])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -68,11 +67,8 @@ def copy(toy: Path, tmp_path: Path) -> str:
 
 @pytest.fixture
 def folds_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Form batches in this process: to start one of their own takes far longer.
-
-    What it imports is imported first: a fork beside a thread that imports it would wait for ever.
-    """
-    import_module("sklearn.cluster")
+    """Form batches in this process: to start one of their own takes far longer."""
+    pytest.importorskip("sklearn.cluster")  # a fork beside a thread that imports it waits for ever
     monkeypatch.setattr(GrowingMemory, "_start_folding", fold_here)
 
 

@@ -77,8 +77,6 @@ class TestReading:
         page = Page(WISH, TAPPED, "You tapped black.")
         assert page.observation == LEOPARD
         assert page.chosen(frozenset()) == {"black"}
-
-    def test_what_was_chosen_stays_so_beyond_another_page_of_the_same_thing(self) -> None:
         past = (*TAPPED, (LEOPARD, "tap[Up]"), ("[Up] \nMore of it.", "tap[Up]"))
         assert Page(WISH, past, LEOPARD).chosen(frozenset({"up"})) == {"black", "up"}
 
