@@ -17,8 +17,8 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 27_489,
-    "all": 35_649,
+    "core": 27_488,
+    "all": 35_648,
     "commands": 28,
     "options": 75,
     "help": 25,

@@ -114,7 +114,8 @@ def show(
         if learnt:
             data["types"] = types
             for one in ("left_out", "unlisted"):
-                data[one] = plain(replace(getattr(learnt, one), curve=()))
+                data[one] = plain(getattr(learnt, one))
+                del data[one]["curve"]  # of which `parts` are the summary
         output.print_json(data)
         return
     _print_generations(memory, listed)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import takewhile
 from typing import Literal
 
 from ldm.reason.reading import FUNCTION_WORDS
@@ -244,17 +245,16 @@ class Page:
             return "wanted"
         return "described" if label in descriptions(page) and label not in fixed else "fixed"
 
-    def chosen(self, fixed: frozenset[str]) -> frozenset[str]:
-        """Return the labels that stayed when they were pressed, and are on the page or are again.
+    def _latest(self, fixed: frozenset[str]) -> Iterator[tuple[int, Call, Sort]]:
+        """Return the calls since something of a list was chosen or entered, the latest first."""
+        calls = ((i, x, self._sort_at(i, x.label, fixed)) for i, x in reversed(self._calls))
+        return takewhile(lambda one: one[2] not in ("described", "made up"), calls)
 
-        They are those since something of a list was chosen or entered.
-        """
-        chosen = frozenset[str]()
-        for i, call in reversed(self._calls):
-            if self._sort_at(i, call.label, fixed) in ("described", "made up"):
-                break
-            chosen |= {call.label}.intersection(labels_of(self._pages[i + 1]))
-        return chosen.intersection(self.labels)
+    def chosen(self, fixed: frozenset[str]) -> frozenset[str]:
+        """Return the labels of the page whose pressing, see `since`, left them on the next page."""
+        pressed = ((i, call.label) for i, call, _ in self._latest(fixed))
+        stayed = frozenset(x for i, x in pressed if x in labels_of(self._pages[i + 1]))
+        return stayed.intersection(self.labels)
 
     def open(self, fixed: frozenset[str]) -> int:
         """Return the number of wanted labels not chosen yet, at most 2."""
@@ -268,10 +268,7 @@ class Page:
         Each call is (verb, sort or fixed label).
         """
         calls, pages = list[tuple[str, str]](), [self.observation]
-        for i, call in reversed(self._calls):
-            sort = self._sort_at(i, call.label, fixed)
-            if sort in ("described", "made up"):
-                break
+        for i, call, sort in self._latest(fixed):
             calls.append((call.verb, call.label if sort == "fixed" else sort))
             pages.append(self._pages[i])
         return calls, pages

@@ -95,17 +95,17 @@ class Consulting:
         """
         known, past = learnt.vocabulary, state.course or state.history.past
         led = state.led and not _comes_in_sight([vote.action], state)
-        call, page = read_call(vote.action), Page(state.goal, past, state.observation)
-        pressed = call is not None and call.verb in known.pressed
-        part = label_facts(page, call.label, known.fixed)[0] if call and pressed else ""
-        chooses = part in ("described", "fixed")
-        least = self.certainty or (ALL if chooses else NEARLY_ALL if led else MAJORITY)
+        call, part = read_call(vote.action), ""
+        if pressed := call is not None and call.verb in known.pressed:
+            page = Page(state.goal, past, state.observation)
+            part, _ = label_facts(page, call.label, known.fixed)
+        least = ALL if part in ("described", "fixed") else NEARLY_ALL if led else MAJORITY
         calibrated = bool(learnt.left_out.parts or self.certainty)
         if state.refused:
             return "refused"
         if (state.observation, vote.action) in past:
             return "loop"
-        if not calibrated or self.certainty == 1 or vote.confidence < least:
+        if not calibrated or self.certainty == 1 or vote.confidence < (self.certainty or least):
             return "unsure"
         if not pressed and _tried(vote.action, past, known.rare) >= TRIED:
             return "trying"

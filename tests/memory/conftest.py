@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sklearn.cluster  # noqa: F401 - a fork beside a thread that imports it waits for ever
 
 from ldm.memory import Memory, build
 from ldm.memory.growing import GrowingMemory
@@ -68,7 +69,6 @@ def copy(toy: Path, tmp_path: Path) -> str:
 @pytest.fixture
 def folds_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Form batches in this process: to start one of their own takes far longer."""
-    pytest.importorskip("sklearn.cluster")  # a fork beside a thread that imports it waits for ever
     monkeypatch.setattr(GrowingMemory, "_start_folding", fold_here)
 
 
