@@ -135,9 +135,12 @@ class Policy:
         """
         return self._memory.batches_for(goal, self._options.batches, kind)
 
-    def decide(self, now: State, batches: Sequence[str]) -> Answer:
-        """Decide on the next action, from the memories in `batches` (Eq. 2)."""
-        state, recalls = self._recalled(now, batches)
+    def decide(self, now: State, batches: Sequence[str], *, recorded: bool = True) -> Answer:
+        """Decide on the next action, from the memories in `batches` (Eq. 2).
+
+        recorded: whether recalls are wanted for the record even if the decision does not need them.
+        """
+        state, recalls = self._recalled(now, batches, recorded)
         return replace(self._taught(now.localize).act(state, recalls), recalls=recalls)
 
     def rank(self, now: State, batches: Sequence[str], z: int) -> Answer:
@@ -146,7 +149,7 @@ class Policy:
         The first proposal is that of `decide`, the others have confidences (Eq. 9); both come from
         the reasoner's `searching` and one recall.
         """
-        state, recalls = self._recalled(now, batches)
+        state, recalls = self._recalled(now, batches, recorded=False)
         reasoner = self._taught(now.localize).searching
         decision = reasoner.act(state, recalls)
         others = reasoner.propose(state, recalls, z).proposals
@@ -174,7 +177,7 @@ class Policy:
         The paper's questions are about all that was seen, refusals as well.
         """
         past = now.course or now.history.past
-        if self._reasoner.reads_notes and self._options.wording != "ours":
+        if self._reasoner.prompted and self._options.wording != "ours":
             notes = self._reasoner.notes(now.goal, past)
             history = History(notes.assessment, notes.summary, past)
             now = replace(now, history=history, observation=now.latest or now.observation)
@@ -190,15 +193,18 @@ class Policy:
         There are none in LDM²'s prompts or for a control.
         """
         options = self._options
-        if options.control or options.wording != "ours" or not self._reasoner.reads_notes:
+        if options.control or options.wording != "ours" or not self._reasoner.prompted:
             return ()
         lesson = Lesson("", now.goal, now.kind, now.history.past, now.observation, "")
         return tuple(map(now.localize, self._memory.rules(now.kind).bearing(lesson)))
 
-    def _recalled(self, now: State, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
+    def _recalled(
+        self, now: State, batches: Sequence[str], recorded: bool = True
+    ) -> tuple[State, tuple[Recall, ...]]:
         state = self.state(now)
-        recalls = self.recall(state, batches)
-        if self._reasoner.reads_notes and self._options.wording == "ours":
+        needed = recorded or self._reasoner.prompted
+        recalls = self.recall(state, batches) if needed else ()
+        if self._reasoner.prompted and self._options.wording == "ours":
             state = self._demonstrated(state, recalls)
         return state, recalls
 

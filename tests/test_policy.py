@@ -174,7 +174,7 @@ class TestWhatIsDoneOnce:
                 return super().notes(*arguments)
 
         class Reading(Noting):
-            reads_notes = True
+            prompted = True
 
         batches = memory.batches_for(GOAL)
         for kind, times in ((Noting, 0), (Reading, 1)):
@@ -189,7 +189,7 @@ class TestWhatIsDoneOnce:
 class Watching(OfflineReasoner):
     """Reads what a model would, and remembers the states."""
 
-    reads_notes = True
+    prompted = True
 
     def __init__(self) -> None:
         super().__init__(BagOfWords())

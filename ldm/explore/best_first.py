@@ -37,7 +37,6 @@ from ldm.explore.tree import (
     TreeNode,
     TreeOptions,
     child,
-    decided,
     ended,
     entered,
     opening,
@@ -244,7 +243,6 @@ class _Search:
                 self._push(_Open(cost + GOING_ON, 0, number, "follow"))
                 return
             decision = self._decide(self._at[number])
-            self._nodes[number] = decided(self._nodes[number], decision)
             if number not in self._votes:
                 self._push(_Open(cost, 0, number, "deviations"))
             self._votes[number] = {p.action: p.confidence for p in decision.proposals}

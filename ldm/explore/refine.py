@@ -158,7 +158,7 @@ class ExplorationSetup:
         """Follow the best decisions from `start` on; yield each with the position it leads to."""
         position, plan = start, tuple[str, ...]()
         while not position.now.done and len(position.past) < self.options.depth:
-            decision = policy.decide(self.observed(task, position, plan), batches)
+            decision = policy.decide(self.observed(task, position, plan), batches, recorded=False)
             plan, position = decision.plan, positions.moved(position, decision.action)
             yield decision, position
 
@@ -257,14 +257,15 @@ class Explorer(ExplorationWorker):
     def _with_added_tuples(self, tree: Tree, way: Trajectory) -> Tree:
         """Return the tree of an improved goal with the tuples that it adds to the memory.
 
-        They join the batch that supplied most of the recalls along the way.
+        They join the batch that supplies most of the recalls in their states.
         """
-        counts = Counter[str]()
-        for node in tree.path:
-            counts.update(dict(node.batches))
-        into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])
         memory, advantage = self.setup.memory, round(tree.best_score - tree.ground.score, 9)
         tuples = tuples_of(way, self.setup.reasoner, memory.generation + 1, tree.key, advantage)
+        counts = Counter[str]()
+        for one in tuples:
+            now = State(one.goal, one.history, one.observation, key=way.task.id)
+            counts.update(each.batch for each in self.setup.policy.recall(now, tree.batches))
+        into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])
         placed = memory.place(into, tuples, self.setup.policy.classifier)
         return replace(tree, into=into, added=placed)
 

@@ -232,7 +232,7 @@ class TreeNode:
 
     parent: the number of the node before, -1 for node 0. confidence: of the action.
     path_confidence: the product along the path. observation: empty if the action was not tried.
-    score: of the path so far. batches: the number of tuples recalled in this state, by batch.
+    score: of the path so far.
     """
 
     number: int
@@ -244,7 +244,6 @@ class TreeNode:
     fate: Fate
     observation: str = ""
     score: Number = 0.0
-    batches: tuple[tuple[str, int], ...] = ()
 
 
 Decide = Callable[[Position], Answer]
@@ -321,7 +320,7 @@ class _TreeBuilder:
     def _children(self, parent: int) -> list[TreeNode]:
         """Return the untried children of an open path's last node, most confident first."""
         decision = self._decide(self._at[parent])
-        node = self._nodes[parent] = decided(self._nodes[parent], decision)
+        node = self._nodes[parent]
         confidences: dict[str, float] = {}
         for proposal in decision.proposals:
             confidences.setdefault(proposal.action, proposal.confidence)
@@ -364,12 +363,6 @@ def child(parent: TreeNode, number: int, action: str, confidence: float) -> Tree
         path_confidence=float(f"{parent.path_confidence * confidence:.12g}"),
         fate="pruned",
     )
-
-
-def decided(node: TreeNode, decision: Answer) -> TreeNode:
-    """Return a node with the number of tuples recalled in its state."""
-    counts = Counter(recall.batch for recall in decision.recalls)
-    return replace(node, batches=tuple(sorted(counts.items())))
 
 
 def entered(node: TreeNode, position: Position) -> TreeNode:

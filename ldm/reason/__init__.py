@@ -193,13 +193,14 @@ class Reasoner(Protocol):
     name: recorded with its answers.
     recalls: the number of tuples that a decision recalls by default.
     concurrency: the maximum number of simultaneous questions, from several threads.
-    reads_notes: whether decisions depend on the notes of a state; if not, none are written.
+    prompted: whether decisions are prompted with notes, rules and recalls. If not, once a memory
+        has taught the reasoner, they depend on none of these.
     """
 
     name: str
     recalls: int
     concurrency: int
-    reads_notes: bool
+    prompted: bool
 
     def taught(self, relevance: Relevance) -> Reasoner:
         """Return the reasoner that decides by what a memory teaches."""

@@ -40,7 +40,7 @@ class OfflineReasoner:
     name = "offline"
     recalls = 60
     concurrency = 1
-    reads_notes = False
+    prompted = False
 
     def __init__(self, embedder: Embedder, relevance: Relevance | None = None) -> None:
         """Take what a memory teaches; without it, the recalls at hand teach."""

@@ -77,7 +77,7 @@ class PromptedReasoner:
     The fallback, an offline reasoner, lets the recalls vote, and replaces unusable replies.
     """
 
-    reads_notes = True
+    prompted = True
     #: Whether a reply may plan further actions.
     _plans = True
 

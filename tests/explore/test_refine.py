@@ -18,7 +18,7 @@ from ldm.explore.refine import Explorer
 from ldm.explore.tree import path_to
 from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations, rollback
 from ldm.policy import Policy, PolicyOptions
-from ldm.reason import Agreement, Process
+from ldm.reason import Agreement, Process, State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Task
@@ -116,8 +116,10 @@ class TestAGoal:
         assert trees
         for tree in trees:
             counts = Counter[str]()
-            for node in path_to(tree.nodes, tree.nodes[tree.best]):
-                counts.update(dict(node.batches))
+            for row in tree.added:
+                now = State(row.tuple.goal, row.tuple.history, row.tuple.observation)
+                recalls = work.setup.policy.recall(now, tree.batches)
+                counts.update(recall.batch for recall in recalls)
             assert counts[tree.into] == max(counts.values())
             assert {row.batch for row in tree.added} == {tree.into}
 
