@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 DEMO := .ldm/demo
+# Compiled modules are kept: the tests start hundreds of processes, and compiling is half of a start.
+unexport PYTHONDONTWRITEBYTECODE
 # One more than the processors of a small machine: tests that wait for something leave one idle.
 JOBS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal

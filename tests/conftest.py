@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
 from importlib.metadata import entry_points
-from itertools import chain, cycle
+from itertools import chain, cycle, groupby
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(same):
             if left_out or number % every:
                 item.add_marker("untraced")
-    # Each worker begins with slow tests, so that none is left alone with one at the end.
+    # Each worker begins with slow tests, so that none is left alone with one at the end; those of a
+    # module, which share what it sets up, with one worker.
     slow, quick = ([i for i in items if bool(i.get_closest_marker("slow")) == s] for s in (1, 0))
+    modules = [[*same] for _, same in groupby(slow, key=lambda item: item.path)]
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     size = -(-len(quick) // workers)
-    parts = ((*slow[n::workers], *quick[n * size : (n + 1) * size]) for n in range(workers))
+    parts = (
+        (*chain(*modules[n::workers]), *quick[n * size : (n + 1) * size]) for n in range(workers)
+    )
     items[:] = chain.from_iterable(parts)
 
 

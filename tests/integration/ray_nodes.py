@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from functools import partial
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 from ldm.errors import LdmError
 from ldm.types import Task, TimeStep
 from tests.integration.crash import ROOT
 from tests.toy import ToyEnv, ToyOptions
 
+#: Ray waits 30 s for a node, which are too few where other tests keep all processors busy.
+STARTS = 3
 #: A socket that listens, in /proc/net/tcp.
 LISTENS = "0A"
 #: Loopback there: of IPv4, and of IPv6 on its own and as IPv4.
@@ -81,20 +84,20 @@ def two_nodes(home: Path) -> Iterator[Nodes]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", __name__, "cluster"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=ROOT,
-        env=variables,
-    )
-    assert process.stdout is not None
-    try:
-        yield Nodes(process, process.stdout.readline().strip(), variables)
-    finally:
-        process.communicate(timeout=60)
+    command = [sys.executable, "-m", __name__, "cluster"]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    for _ in range(STARTS):
+        process = subprocess.Popen(
+            command, **pipes, stderr=subprocess.DEVNULL, text=True, cwd=ROOT, env=variables
+        )
+        assert process.stdout is not None
+        try:
+            if address := process.stdout.readline().strip():
+                yield Nodes(process, address, variables)
+                return
+        finally:
+            process.communicate(timeout=60)
+    raise AssertionError("The cluster does not start.")
 
 
 def _cluster() -> None:

@@ -76,15 +76,13 @@ def test_two_nodes_record_what_this_machine_records_and_a_killed_one_loses_no_ep
 ) -> None:
     where = ("--backend", "ray")
     surroundings = {**nodes.environment, "RAY_ADDRESS": nodes.address}
-    assert played(tmp_path / "whole", where, surroundings) == here
-    assert len(makers(tmp_path / "whole")) == 2  # an actor on each node, by default one a processor
-    assert set(begun(tmp_path / "whole").values()) == {1}
-
     place = tmp_path / "killed"
     streams: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command(place, *where), cwd=ROOT, env=surroundings, **streams)
-    while process.poll() is None and len(noted(place)) < 6:
+    # By default there is an actor for each processor: one on each node.
+    while process.poll() is None and (len(noted(place)) < 6 or len(makers(place)) < 2):
         time.sleep(0.01)
+    assert len(makers(place)) == 2
     nodes.kill_one()
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
