@@ -129,13 +129,16 @@ def _right(rows: Sequence[tuple[float, float, bool]]) -> float:
 
 
 class Skilled:
-    """A model that knows the next action of a solver with probability p, in one game."""
+    """A model that knows a solver's next action with probability p, in one game.
+
+    The solver plans from where the game stands, whoever brought it there.
+    """
 
     name = "skilled"
 
-    def __init__(self, steps: Sequence[str], p: float, key: str) -> None:
-        """Take the solver's plan. key: seeds what is drawn, at each state alike for every mode."""
-        self._plan, self._p, self._key = tuple(steps), p, key
+    def __init__(self, solved: Any, p: float, key: str) -> None:
+        """Take the game. key: seeds what is drawn, at each state alike for every mode."""
+        self._solved, self._p, self._key = solved, p, key
 
     def complete(
         self,
@@ -166,7 +169,7 @@ class Skilled:
         ]
         listed = self._plausible(question)
         generator = random.Random(stable_seed(self._key, self._p, [action for action, _ in done]))
-        known = self._next(done, listed)
+        known = self._next(done)
         if known in listed and generator.random() < self._p:
             return known
         return generator.choice([one for one in listed if not one.startswith(IDLE)])
@@ -180,34 +183,20 @@ class Skilled:
             listed += [first, *(f"{first.rpartition(' ')[0]} {number}" for number in numbers)]
         return listed
 
-    def _next(self, done: Sequence[tuple[str, str]], listed: Sequence[str]) -> str:
-        """Return the plan's next action from where the game stands; done: with what came of it."""
-        left, place = [action for action, _ in done], ""
-        here = next((one[6:] for one in reversed(left) if one.startswith("go to ")), "")
-        for action in self._plan:
-            if action.startswith("go to "):
-                place = action[6:]
-            elif action in left:
-                left.remove(action)
-            else:
-                if here != place:
-                    return f"go to {place}"
-                if action in listed:
-                    return action
-                # Something else is in the hand, or was moved: put it down.
-                return next((one for one in listed if one.startswith(("move ", "put "))), action)
-        return ""
+    def _next(self, done: Sequence[tuple[str, str]]) -> str:
+        """Return the solver's next action; done: the actions so far, with what came of them."""
+        return plan(self._solved, [action for action, _ in done])[0]
 
 
 class SkilledCrafter(Skilled):
     """The same for TextCraft, where nothing is listed and what is held in excess does no harm."""
 
     def _plausible(self, question: str) -> list[str]:
-        return [*self._plan, *re.findall(r"^craft .* using .*$", question, re.MULTILINE)]
+        return [*self._solved, *re.findall(r"^craft .* using .*$", question, re.MULTILINE)]
 
-    def _next(self, done: Sequence[tuple[str, str]], listed: Sequence[str]) -> str:
+    def _next(self, done: Sequence[tuple[str, str]]) -> str:
         left = [action for action, answer in done if answer.startswith(("Got ", "Crafted "))]
-        for action in self._plan:
+        for action in self._solved:
             if action not in left:
                 return action
             left.remove(action)
@@ -221,13 +210,12 @@ def skill(knowledge: Knowledge, arguments: argparse.Namespace) -> None:
     model_class: type[Skilled] = SkilledCrafter if isinstance(env, TextCraft) else Skilled
     tasks = list(env.tasks("test" if isinstance(env, TextCraft) else "demo_test"))
     tasks = tasks[:: max(1, len(tasks) // arguments.games)][: arguments.games]
+    solved: dict[str, Any] = {game.id: game for game in own_games("demo_test")}
     if isinstance(env, TextCraft):
-        plans = {
+        solved = {
             task.id: crafts(task.source, listed(env.reset(task).observation), env.book)
             for task in tasks
         }
-    else:
-        plans = {game.id: plan(game) for game in own_games("demo_test")}
     for p in (0.0, *SKILLS):
         modes: tuple[Consult, ...] = ("always", "unsure") if p else ("never",)
         for mode in modes:
@@ -236,7 +224,7 @@ def skill(knowledge: Knowledge, arguments: argparse.Namespace) -> None:
             )
             results = []
             for task in tasks:
-                model = model_class(_plan_of(plans, task.id), p, task.id)
+                model = model_class(_solved(solved, task.id), p, task.id)
                 resources = Resources(knowledge.memory, reasoner_llm=model, ask=knowledge.ask)
                 result, _ = run_episode(env, LdmAgent(options, resources), task)
                 if result.error:
@@ -259,8 +247,8 @@ def _outcome(results: Sequence[EpisodeResult]) -> str:
     )
 
 
-def _plan_of(plans: dict[str, tuple[str, ...]], task: str) -> tuple[str, ...]:
-    return next(steps for game, steps in plans.items() if game in task or task in game)
+def _solved(by_id: dict[str, Any], task: str) -> Any:
+    return next(one for name, one in by_id.items() if name in task or task in name)
 
 
 if __name__ == "__main__":

@@ -373,7 +373,7 @@ class Situation:
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
         if self.page:  # a call is told by the part of its argument, not by the argument
-            done, latest = phase_of(self.page, self.vocabulary.fixed)
+            done, latest = phase_of(self.page)
         elif self.vocabulary.quotations:
             done, latest = str(sorted(self.frame_done.items())), ""
         self.touched = touched
@@ -402,7 +402,7 @@ class Situation:
         """The page in sight, if it has labels that actions press."""
         if not self.vocabulary.pressed:
             return None
-        page = Page(self.goal, self.past, self.sight)
+        page = Page(self.goal, self.past, self.sight, self.vocabulary.fixed)
         return page if page.labels else None
 
     @cached_property
@@ -500,7 +500,7 @@ class Situation:
         if self.page:
             known = self.vocabulary
             matters = content_words(composed(self.goal, dict(known.taken), MATTERS))
-            return keys(page_facts(self.page, known.fixed, matters), DEEDS)
+            return keys(page_facts(self.page, matters), DEEDS)
         facts = [f"done {frame} {min(n, 2)}" for frame, n in self.frame_done.items()]
         facts.append(f"last {self.last.frame}" if self.last else "first")
         if self.last:
@@ -596,7 +596,7 @@ class Situation:
         """Return what a page, or the words around it, say of the argument of a call."""
         known, call = self.vocabulary, read_call(command.text)
         if call and self.page:
-            part, about = label_facts(self.page, call.label, known.fixed)
+            part, about = label_facts(self.page, call.label)
             return self._as_filler(part, (f"is {part}",), keys(about, FILLER))
         if not call or not known.quotations:
             return None

@@ -188,9 +188,15 @@ def _contains(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
 class Page:
     """A state with its past, read once: its labels, the calls done, and the labels still open."""
 
-    def __init__(self, goal: str, past: Past, observation: str) -> None:
-        """Read a state; past: the pairs (observation, action) before the present `observation`."""
-        self.goal = goal
+    def __init__(
+        self, goal: str, past: Past, observation: str, fixed: frozenset[str] = frozenset()
+    ) -> None:
+        """Read a state.
+
+        past: the pairs (observation, action) before the present `observation`. fixed: labels known
+        to be fixed.
+        """
+        self.goal, self.fixed = goal, fixed
         # An observation without labels leaves the page as it was.
         self._pages: list[str] = []
         for text in (*(before for before, _ in past), observation):
@@ -232,55 +238,55 @@ class Page:
             for rank, (label, fit) in enumerate(fits.items())
         }
 
-    def sort(self, label: str, fixed: frozenset[str]) -> Sort:
-        """Return the sort of a label on this page. fixed: labels known to be fixed."""
-        return self._sort_at(-1, label, fixed)
-
-    def _sort_at(self, step: int, label: str, fixed: frozenset[str]) -> Sort:
+    def sort(self, label: str, step: int = -1) -> Sort:
+        """Return the sort of a label on this page, or on that of a step."""
         page = self._pages[step]
         if label not in labels_of(page):
-            return "made up" if label not in fixed else "fixed"
+            return "made up" if label not in self.fixed else "fixed"
         # A size may be on every page: a label named by the goal is wanted all the same.
         if named_labels(page, self.goal)[label] >= WANTED:
             return "wanted"
-        return "described" if label in descriptions(page) and label not in fixed else "fixed"
+        return "described" if label in descriptions(page) and label not in self.fixed else "fixed"
 
-    def _latest(self, fixed: frozenset[str]) -> Iterator[tuple[int, Call, Sort]]:
+    def _latest(self) -> Iterator[tuple[int, Call, Sort]]:
         """Return the calls since something of a list was chosen or entered, the latest first."""
-        calls = ((i, x, self._sort_at(i, x.label, fixed)) for i, x in reversed(self._calls))
+        calls = ((i, x, self.sort(x.label, i)) for i, x in reversed(self._calls))
         return takewhile(lambda one: one[2] not in ("described", "made up"), calls)
 
-    def chosen(self, fixed: frozenset[str]) -> frozenset[str]:
-        """Return the labels of the page whose pressing, see `since`, left them on the next page."""
-        pressed = ((i, call.label) for i, call, _ in self._latest(fixed))
+    @cached_property
+    def chosen(self) -> frozenset[str]:
+        """The labels of the page whose pressing, see `since`, left them on the next page."""
+        pressed = ((i, call.label) for i, call, _ in self._latest())
         stayed = frozenset(x for i, x in pressed if x in labels_of(self._pages[i + 1]))
         return stayed.intersection(self.labels)
 
-    def open(self, fixed: frozenset[str]) -> int:
-        """Return the number of wanted labels not chosen yet, at most 2."""
-        chosen = self.chosen(fixed)
-        labels = (x for x in self.labels if x not in chosen)
-        return min(2, sum(self.sort(x, fixed) == "wanted" for x in labels))
+    @cached_property
+    def open(self) -> int:
+        """The number of wanted labels not chosen yet, at most 2."""
+        labels = (x for x in self.labels if x not in self.chosen)
+        return min(2, sum(self.sort(x) == "wanted" for x in labels))
 
-    def since(self, fixed: frozenset[str]) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return the calls since something of a list was chosen or entered, and the pages pages.
+    @cached_property
+    def since(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """The calls since something of a list was chosen or entered, and their pages.
 
         Each call is (verb, sort or fixed label).
         """
         calls, pages = list[tuple[str, str]](), [self.observation]
-        for i, call, sort in self._latest(fixed):
+        for i, call, sort in self._latest():
             calls.append((call.verb, call.label if sort == "fixed" else sort))
             pages.append(self._pages[i])
         return calls, pages
 
-    def done(self, fixed: frozenset[str]) -> frozenset[tuple[str, str, int]]:
-        """Return the calls since the last made-up argument.
+    @cached_property
+    def done(self) -> frozenset[tuple[str, str, int]]:
+        """The calls since the last made-up argument.
 
         Each item is (verb, sort or fixed label, count up to 2).
         """
         counts: Counter[tuple[str, str]] = Counter()
         for i, call in self._calls:
-            sort = self._sort_at(i, call.label, fixed)
+            sort = self.sort(call.label, i)
             if sort == "made up":
                 counts.clear()
             counts[call.verb, call.label if sort == "fixed" else sort] += 1
@@ -297,15 +303,15 @@ MISSING = (0, 1, 2, 3)
 MATTERS = 0.2
 
 
-def page_facts(page: Page, fixed: frozenset[str], matters: frozenset[str]) -> tuple[str, ...]:
+def page_facts(page: Page, matters: frozenset[str]) -> tuple[str, ...]:
     """Return facts on the fixed labels of a page, on what was done, and on what is left to do.
 
     matters: the words of the goal that matter.
     """
-    left, (calls, pages) = f"left {page.open(fixed)}", page.since(fixed)
-    done = [f"did {verb} {sort} {count}" for verb, sort, count in sorted(page.done(fixed))]
+    left, (calls, pages) = f"left {page.open}", page.since
+    done = [f"did {verb} {sort} {count}" for verb, sort, count in sorted(page.done)]
     here = [f"here {call} {min(n, 2)}" for call, n in sorted(Counter(calls).items())]
-    present = [f"has {label}" for label in page.labels if label in fixed]
+    present = [f"has {label}" for label in page.labels if label in page.fixed]
     missing = len(matters.difference(*map(content_words, pages)))
     last = f"last {calls[0] if calls else None}"
     facts = [f"missing {missing > n} {n}" for n in MISSING]
@@ -314,20 +320,18 @@ def page_facts(page: Page, fixed: frozenset[str], matters: frozenset[str]) -> tu
     return (left, last, *present, *done, *here, *facts, *pairs, *more)
 
 
-def phase_of(page: Page, fixed: frozenset[str]) -> tuple[str, str]:
+def phase_of(page: Page) -> tuple[str, str]:
     """Return the calls since an argument was made up, and since something of a list was chosen."""
-    done = ";".join(f"{verb} {sort} x{count}" for verb, sort, count in sorted(page.done(fixed)))
-    return done, ";".join(
-        f"{call} x{n}" for call, n in sorted(Counter(page.since(fixed)[0]).items())
-    )
+    done = ";".join(f"{verb} {sort} x{count}" for verb, sort, count in sorted(page.done))
+    return done, ";".join(f"{call} x{n}" for call, n in sorted(Counter(page.since[0]).items()))
 
 
-def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+def label_facts(page: Page, label: str) -> tuple[str, tuple[str, ...]]:
     """Return the part that a label plays on a page, and how it compares with the other labels.
 
     The part is its sort, or the label itself if it is a fixed one of many pages.
     """
-    sort, chosen = page.sort(label, fixed), page.chosen(fixed)
+    sort, chosen = page.sort(label), page.chosen
     pressed = sum(call.label == label for call in page.past)
     facts = [*(f"pressed >= {n}" for n in PRESSED if pressed >= n), f"chosen {label in chosen}"]
     named, beside = page.named_share(label), page.beside(label)
@@ -339,7 +343,7 @@ def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tup
         facts += [f"beside {rank}", f"beside chosen {any(x in chosen for x in beside)}"]
     if sort == "described":
         facts += page.offers.get(label, ())
-    part = label if sort == "fixed" and label in fixed else sort
+    part = label if sort == "fixed" and label in page.fixed else sort
     return part, tuple(f"{sort} {fact}" for fact in facts)
 
 

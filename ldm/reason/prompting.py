@@ -97,8 +97,8 @@ class Consulting:
         led = state.led and not _comes_in_sight([vote.action], state)
         call, part = read_call(vote.action), ""
         if pressed := call is not None and call.verb in known.pressed:
-            page = Page(state.goal, past, state.observation)
-            part, _ = label_facts(page, call.label, known.fixed)
+            page = Page(state.goal, past, state.observation, known.fixed)
+            part, _ = label_facts(page, call.label)
         least = ALL if part in ("described", "fixed") else NEARLY_ALL if led else MAJORITY
         calibrated = bool(learnt.left_out.parts or self.certainty)
         if state.refused:

@@ -83,10 +83,8 @@ def test_a_shop_of_other_things(shop: Relevance, listing: bool) -> None:
 def test_facts_of_labels() -> None:
     goal = "a red lamp, price lower than 50 dollars"
     offers = "[Back]\n[P1]\nRed lamp\n$60\n[P2]\nLamp of red\n$40\n[P3]\nRed mug\n$10"
-    facts = {
-        x: label_facts(Page(goal, (), offers), x, frozenset(["back"]))[1]
-        for x in ("p1", "p2", "p3")
-    }
+    page = Page(goal, (), offers, frozenset(["back"]))
+    facts = {x: label_facts(page, x)[1] for x in ("p1", "p2", "p3")}
     assert "described over True" in facts["p1"]
     assert "described over False" in facts["p2"]
     assert "described fit >= 10" in facts["p2"]
@@ -94,11 +92,11 @@ def test_facts_of_labels() -> None:
     assert "described rank >= 1" not in facts["p1"]
     assert "described rank >= 2" in facts["p3"]
     options = "color [red][blue]\n[Back]"
-    past = ((options, "click[blue]"),)
-    part, red = label_facts(Page(goal, past, options), "red", frozenset(["back"]))
+    page = Page(goal, ((options, "click[blue]"),), options, frozenset(["back"]))
+    part, red = label_facts(page, "red")
     assert part == "wanted"
     assert {"wanted beside best", "wanted beside chosen True"} <= set(red)
-    assert label_facts(Page(goal, past, options), "back", frozenset(["back"]))[0] == "back"
+    assert label_facts(page, "back")[0] == "back"
 
 
 def test_words_of_goals_in_arguments() -> None:

@@ -76,10 +76,10 @@ class TestReading:
     def test_an_answer_without_labels_leaves_the_page_as_it_was(self) -> None:
         page = Page(WISH, TAPPED, "You tapped black.")
         assert page.observation == LEOPARD
-        assert page.chosen(frozenset()) == {"black"}
+        assert page.chosen == {"black"}
         past = (*TAPPED, (LEOPARD, "tap[Up]"), ("[Up] \nMore of it.", "tap[Up]"))
-        assert Page(WISH, past, LEOPARD).chosen(frozenset({"up"})) == {"black", "up"}
+        assert Page(WISH, past, LEOPARD, frozenset({"up"})).chosen == {"black", "up"}
 
     def test_leaving_the_page_ends_what_was_chosen_on_it(self) -> None:
         past = (*TAPPED, ("You tapped black.", "tap[Up]"), (PAGE, BEST))
-        assert Page(WISH, past, LEOPARD).chosen(frozenset()) == frozenset()
+        assert Page(WISH, past, LEOPARD).chosen == frozenset()

@@ -28,8 +28,10 @@ _ALIKE_OBJECTS = 2
 T = TypeVar("T")
 
 
-def plan(game: Game) -> tuple[str, ...]:
+def plan(game: Game, done: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the commands of a shortest solution, the same one every time.
+
+    done: commands before it, of which impossible ones do nothing.
 
     Breadth-first search over the states that useful commands reach. Left out is only what a
     shortest solution of the six kinds of task cannot need: looking, examining and closing; objects
@@ -39,9 +41,13 @@ def plan(game: Game) -> tuple[str, ...]:
     is none.
     """
     world = World(game)
-    useful = _Useful(world, frozenset(_words(read_problem(game.problem).goal)))
-    visited = {world.start}
-    queue: deque[tuple[State, tuple[str, ...]]] = deque([(world.start, ())])
+    start = world.start
+    for command in done:
+        if operation := world.commands(start).get(command):
+            start = world.apply(operation, start)[1]
+    useful = _Useful(world, start, frozenset(_words(read_problem(game.problem).goal)))
+    visited = {start}
+    queue: deque[tuple[State, tuple[str, ...]]] = deque([(start, ())])
     while queue:
         state, commands = queue.popleft()
         arrived = bool(commands) and commands[-1].startswith("go to ")
@@ -67,9 +73,8 @@ def _words(form: Expression) -> Iterator[str]:
 class _Useful:
     """The commands of a game that a shortest solution may contain."""
 
-    def __init__(self, world: World, goal_words: frozenset[str]) -> None:
-        start, rules = world.start, world.rules
-        types = set(goal_words)
+    def __init__(self, world: World, start: State, goal_words: frozenset[str]) -> None:
+        rules, types = world.rules, set(goal_words)
         for trait, tools in (
             ("isclean", rules.cleaners),
             ("ishot", rules.heaters),

@@ -1,8 +1,8 @@
 """An expert that crafts as a person would.
 
-It reads the listing, looks at what it holds, and works towards the goal one craft after the other:
+It reads the listing and works towards the goal, with empty hands, one craft after the other:
 it provides the ingredients of a craft, the most elaborate first, fetches what is missing in one go,
-crafts, uses what was left over, and looks at the inventory again before the last step.
+crafts, uses what was left over, and looks at the inventory before the last step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ _CRAFTED = re.compile(r"Crafted (\d+) ")
 def solve(env: TextCraft, task: Task) -> Trajectory:
     """Return the expert's episode of a task. Raise LdmError where it does not succeed."""
     person = _Person(env, task)
-    person.do("inventory")
     person.provide_for(task.source)
     person.do("inventory")
     person.craft(task.source)
