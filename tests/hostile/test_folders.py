@@ -174,11 +174,9 @@ def failure(run: Run, commands: tuple[str, ...], names: dict[str, Path], decoy: 
     return ""
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(6, id="short"), pytest.param(40, id="long", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
 def test_nothing_outside_a_hostile_folder_is_touched(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
     monkeypatch.setattr(RetryPolicy, "wait", lambda *_: 0.0)
@@ -186,7 +184,7 @@ def test_nothing_outside_a_hostile_folder_is_touched(
     monkeypatch.chdir(tmp_path)
     memory, wrong = small_memory(tmp_path), []
     first = int(os.environ.get("LDM_SEED", "0"))
-    number = int(os.environ.get("LDM_FOLDERS", number))
+    number = int(os.environ.get("LDM_FOLDERS", "16"))
     playing = "eval --env tests.toy:ToyEnv --agent random --runs runs --workers 1"
     run(*playing.split()).done()
     (recorded,) = Path("runs").iterdir()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,6 @@ def command(place: Path, *options: str) -> list[str]:
     ]
 
 
-def played(place: Path, options: Sequence[str], variables: dict[str, str]) -> str:
-    """Return the outcome of the evaluation, without times."""
-    subprocess.check_output(command(place, *options), cwd=ROOT, env=variables)
-    return evaluation().digest(place)
-
-
 def noted(place: Path) -> list[tuple[str, str]]:
     """Return the task and the process of every episode that began."""
     log = Path(f"{place}.log")
@@ -62,7 +56,9 @@ def makers(place: Path) -> set[str]:
 def here(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What comes of the evaluation in this machine's processes."""
     place = tmp_path_factory.mktemp("here")
-    return played(place / "runs", ("--workers", "2"), environment(place))
+    command_here = command(place / "runs", "--workers", "2")
+    subprocess.check_output(command_here, cwd=ROOT, env=environment(place))
+    return evaluation().digest(place / "runs")
 
 
 @pytest.fixture
@@ -74,11 +70,12 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 def test_two_nodes_record_what_this_machine_records_and_a_killed_one_loses_no_episode(
     nodes: Nodes, here: str, tmp_path: Path
 ) -> None:
-    where = ("--backend", "ray")
     surroundings = {**nodes.environment, "RAY_ADDRESS": nodes.address}
     place = tmp_path / "killed"
     streams: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command(place, *where), cwd=ROOT, env=surroundings, **streams)
+    process = subprocess.Popen(
+        command(place, "--backend", "ray"), cwd=ROOT, env=surroundings, **streams
+    )
     # By default there is an actor for each processor: one on each node.
     while process.poll() is None and (len(noted(place)) < 6 or len(makers(place)) < 2):
         time.sleep(0.01)

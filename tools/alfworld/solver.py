@@ -107,6 +107,8 @@ class _Useful:
         self._objects = {name for name, _ in _first(_ALIKE_OBJECTS, located, object_like)}
         self._objects |= set(start.held)
         self._places = sources | set(_first(1, goal_places, place_like))
+        if not relevant.issuperset(start.held):  # it has to be put down, wherever it may lie
+            self._places |= set(world.receptacles)
         self._verbs = {verb for verb, trait in _CHANGES.items() if trait in goal_words}
         self._verbs |= {"go", "open", "take", "put"}
 
