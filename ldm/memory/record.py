@@ -159,7 +159,7 @@ def check_memory(location: str) -> None:
     if stated != MARKED:
         raise MemoryStoreError(
             f"{place / MARK} does not name format {FORMAT}.",
-            "Build the memory anew with `ldm build-memory DATA --memory PLACE`.",
+            f"Build the memory anew with `ldm build-memory DATA`, once {location} is away.",
         )
 
 
