@@ -137,7 +137,10 @@ class Skilled:
     name = "skilled"
 
     def __init__(self, solved: Any, p: float, key: str) -> None:
-        """Take the game. key: seeds what is drawn, at each state alike for every mode."""
+        """Take the game, or in TextCraft its solution.
+
+        key: seeds what is drawn, at each state alike for every mode.
+        """
         self._solved, self._p, self._key = solved, p, key
 
     def complete(
@@ -210,12 +213,14 @@ def skill(knowledge: Knowledge, arguments: argparse.Namespace) -> None:
     model_class: type[Skilled] = SkilledCrafter if isinstance(env, TextCraft) else Skilled
     tasks = list(env.tasks("test" if isinstance(env, TextCraft) else "demo_test"))
     tasks = tasks[:: max(1, len(tasks) // arguments.games)][: arguments.games]
-    solved: dict[str, Any] = {game.id: game for game in own_games("demo_test")}
+    solved: dict[str, Any]
     if isinstance(env, TextCraft):
         solved = {
             task.id: crafts(task.source, listed(env.reset(task).observation), env.book)
             for task in tasks
         }
+    else:
+        solved = {game.id: game for game in own_games("demo_test")}
     for p in (0.0, *SKILLS):
         modes: tuple[Consult, ...] = ("always", "unsure") if p else ("never",)
         for mode in modes:

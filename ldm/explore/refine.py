@@ -262,7 +262,7 @@ class Explorer(ExplorationWorker):
         memory, advantage = self.setup.memory, round(tree.best_score - tree.ground.score, 9)
         tuples = tuples_of(way, self.setup.reasoner, memory.generation + 1, tree.key, advantage)
         counts = Counter[str]()
-        for one in tuples:
+        for one in tuples if len(tree.batches) > 1 else ():  # a classifying model is paid each time
             now = State(one.goal, one.history, one.observation, key=way.task.id)
             counts.update(each.batch for each in self.setup.policy.recall(now, tree.batches))
         into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])

@@ -73,13 +73,13 @@ def test_two_nodes_record_what_this_machine_records_and_a_killed_one_loses_no_ep
     surroundings = {**nodes.environment, "RAY_ADDRESS": nodes.address}
     place = tmp_path / "killed"
     streams: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(
-        command(place, "--backend", "ray"), cwd=ROOT, env=surroundings, **streams
-    )
+    clustered = command(place, "--backend", "ray")
+    process = subprocess.Popen(clustered, cwd=ROOT, env=surroundings, **streams)
     # By default there is an actor for each processor: one on each node.
     while process.poll() is None and (len(noted(place)) < 6 or len(makers(place)) < 2):
         time.sleep(0.01)
     assert len(makers(place)) == 2
+    assert set(begun(place).values()) == {1}
     nodes.kill_one()
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
