@@ -152,15 +152,14 @@ class Person:
         keys = [key for key in self.keys if key not in covered]
         if any(key not in self.thing for key in keys):
             return keys  # an option is not on offer: no use in reading on
-        if keys or self.rng.random() < _READ_ON:
-            keys = self.read("Features", keys)
-        if keys and self.rng.random() < 0.5:
-            keys = self.read("Description", keys)
-        return keys
+        return self.read(keys) if keys or self.rng.random() < _READ_ON else keys
 
-    def read(self, name: str, keys: Sequence[str]) -> list[str]:
-        """Return those of `keys` that a sub-page does not hold either."""
-        page_words = set(words(self.do(f"click[{name}]")))
+    def read(self, keys: Sequence[str]) -> list[str]:
+        """Return those of `keys` that the features do not hold either.
+
+        All that our shop's descriptions tell of a product's traits stands there too.
+        """
+        page_words = set(words(self.do("click[Features]")))
         self.do("click[< Prev]")
         return [key for key in keys if key not in page_words]
 
