@@ -50,33 +50,29 @@ def _ignore(record: Any) -> None:
     pass
 
 
+@dataclass
 class Session:
-    """Work on a run whose lock this process holds; see `working`.
+    """Work on a run, with its lock held while `working`.
 
-    setups: the values that the builder returned in this process. paid: returns the US dollars paid
-    for models so far, or None if no model is called or a price is unknown.
+    build: returns the value from which workers are made; picklable unless `backend` is "threads".
+    workers: items at a time; with a cluster, 0 for as many as it has room for.
+    resume: the command that resumes the run, if it is not its own. paid: returns the US dollars
+    paid for models so far, or None if no model is called or a price is unknown.
+    setups: the values that the builder returned in this process.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        build: Callable[[], Any],
-        workers: int,
-        backend: parallel.Backend,
-        resume: str,
-    ) -> None:
-        self.run = run
-        self.workers = workers
-        self.setups: list[Any] = []
-        self.paid: Callable[[], float | None] = lambda: None
-        self._build = build
-        self._backend = backend
-        self._resume = f"Resume with `{resume or run.resume_command}`"
-        self._counting: tuple[type[parallel.Record], int] | None = None
+    run: Run
+    build: Callable[[], Any]
+    workers: int = 1
+    backend: parallel.Backend = "processes"
+    resume: str = ""
+    paid: Callable[[], float | None] = lambda: None
+    setups: list[Any] = field(default_factory=list)
+    _counting: tuple[type[parallel.Record], int] | None = None
 
     def setup(self) -> Any:
         """Call the builder in this process and return its value."""
-        built = self._build()
+        built = self.build()
         self.setups.append(built)
         return built
 
@@ -109,15 +105,8 @@ class Session:
             for index in old:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
-            if isinstance(self._backend, str) and min(self.workers, len(items)) == 1:
-                work, part = worker(self.setup()), _Part(self.run.parts)
-                with closing(work), parallel.interruptible(), parallel.one_thread():
-                    for item in items:
-                        record = work(item)
-                        part.append(record)
-                        take(record)
-            elif items:
-                self._spread(worker, items, take)
+            if items:
+                self._process(worker, items, take)
         self._counting = None
         return [done[index] for index in sorted(done)]
 
@@ -146,55 +135,63 @@ class Session:
         self.run.discard_parts()
         return result
 
-    def _spread(
+    def _process(
         self, worker: MakeWorker[T, R], items: Sequence[T], take: Callable[[R], None]
     ) -> None:
-        """Process items with several workers."""
-        parts = self.run.parts
-        if not isinstance(self._backend, str):
+        """Process items here, with several workers, or on a cluster."""
+        parts, workers = self.run.parts, min(self.workers, len(items))
+        if not isinstance(self.backend, str):
             part = _Part(parts)
 
             def keep_and_take(record: R) -> None:
                 part.append(record)
                 take(record)
 
-            build = partial(_Recording, self._build, worker, None)
-            self._backend.map(build, items, workers=self.workers, on_result=keep_and_take)
+            build = partial(_Recording, self.build, worker, None)
+            self.backend.map(build, items, workers=self.workers, on_result=keep_and_take)
             return
-        workers = min(self.workers, len(items))
+        here = workers == 1 or self.backend == "threads"
+        build = partial(_Recording, self.setup if here else self.build, worker, parts)
         with parallel.interruptible():
-            if self._backend == "threads":
-                build = partial(_Recording, self.setup, worker, parts)
+            if workers == 1:
+                with closing(build()) as work, parallel.one_thread():
+                    for item in items:
+                        take(work(item))
+            elif here:
                 parallel.map_in_threads(build, items, workers=workers, on_result=take)
             else:
-                build = partial(_Recording, self._build, worker, parts)
                 parallel.map_in_processes(build, items, workers=workers, on_result=take)
 
     @contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Extend errors that end the work by the number of recorded items and the way to resume."""
+    def working(self) -> Iterator[Session]:
+        """Lock the run; tell in errors how many items are recorded and how to resume.
+
+        Raises LdmError if another process works on the run, Interrupted (Ctrl-C, SIGTERM),
+        WorkerDied and RunStopped.
+        """
+        resume = f"Resume with `{self.resume or self.run.resume_command}`"
         try:
-            yield
+            with self.run.lock():
+                yield self
         except KeyboardInterrupt as stop:
-            raise Interrupted(f"Stopped: {self._recorded()[1]}.", f"{self._resume}.") from stop
+            raise Interrupted(f"Stopped: {self._recorded()[1]}.", f"{resume}.") from stop
         except Interrupted:
             raise
         except WorkerDied as error:
             raise WorkerDied(
                 f"{error.message} So far, {self._recorded()[1]}.",
-                f"{self._resume}, with fewer --workers if memory was short.",
+                f"{resume}, with fewer --workers if memory was short.",
             ) from error
         except RunStopped as error:
             raise type(error)(
                 f"{error.message} So far, {self._recorded()[1]}, and so are all calls.",
-                f"{error.remedy} {self._resume}.",
+                f"{error.remedy} {resume}.",
             ) from error
         except LdmError as error:  # a full disk, for example
             count, so_far = self._recorded()
             if not count:
                 raise
-            remedy = f"{error.remedy} {self._resume}: {so_far}."
-            raise LdmError(error.message, remedy) from error
+            raise LdmError(error.message, f"{error.remedy} {resume}: {so_far}.") from error
 
     def _recorded(self) -> tuple[int, str]:
         """Return the number of recorded items of the present map, and a sentence about it."""
@@ -203,27 +200,6 @@ class Session:
         record_type, total = self._counting
         count = len(self.run.recorded(record_type))
         return count, f"{count} of {total} are recorded in {self.run.directory}"
-
-
-@contextmanager
-def working(
-    run: Run,
-    build: Callable[[], Any],
-    *,
-    workers: int = 1,
-    backend: parallel.Backend = "processes",
-    resume: str = "",
-) -> Iterator[Session]:
-    """Lock a run and yield a session for it. Errors name `resume`, the command that resumes it.
-
-    build: returns the value from which workers are made; picklable unless `backend` is "threads".
-    workers: items at a time; with a cluster, 0 for as many as it has room for.
-    Raises LdmError if another process works on the run, Interrupted (Ctrl-C, SIGTERM),
-    WorkerDied and RunStopped.
-    """
-    session = Session(run, build, workers, backend, resume)
-    with run.lock(), session.explaining():
-        yield session
 
 
 def in_one_turn(items: Sequence[T]) -> Turns[Any, T]:
@@ -271,8 +247,8 @@ class _Part:
 class Member(Generic[S]):
     """Describe one run of an experiment, from its check on.
 
-    spec: completely resolved. protocol: equal for comparable scores. facts: for reports.
-    started: the run; None until `start`. new: whether this process started it.
+    spec: completely resolved. protocol: equal for comparable scores. facts: further arguments of
+    run.json. started: the run; None until `start`. new: whether this process started it.
     """
 
     spec: S
@@ -397,6 +373,22 @@ class Experiment(Generic[S, Outcome, Result]):
 
             return session.map(self.worker, some, self.record)
 
+    def estimate(self) -> Iterator[str]:
+        """Process a few items; yield lines on the cost of all. The runs can be resumed.
+
+        Raises LdmError if no model is called.
+        """
+        if not any(map(self.roles, self.members)):
+            discard(self.members)
+            noun = self.members[0].spec.noun
+            raise LdmError(f"No model is called, so {noun} costs nothing.", "")
+        yield from self.costs()
+        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
+
+    def costs(self) -> Iterator[str]:
+        """Process a few items; yield lines on the cost of all."""
+        raise NotImplementedError
+
     def roles(self, member: Member[S]) -> tuple[str, ...]:
         """Return the roles whose models are called."""
         return roles(member.spec)
@@ -409,26 +401,28 @@ class Experiment(Generic[S, Outcome, Result]):
         calls = bool(self.roles(member))
         workers = runtime.workers_for(member.models.in_flight if calls else None)
         backend: parallel.Backend = "threads" if calls else runtime.backend_for_workers()
-        with discarding(self.members), ExitStack() as stack:
-            if calls:
-                check_backend(runtime)
-                models = stack.enter_context(
-                    Models(
-                        *(member.models, runtime.connection, member.run.directory),
-                        *(runtime.message, " in this run"),
+        try:
+            with ExitStack() as stack:
+                if calls:
+                    check_backend(runtime)
+                    models = stack.enter_context(
+                        Models(
+                            *(member.models, runtime.connection, member.run.directory),
+                            *(runtime.message, " in this run"),
+                        )
                     )
-                )
-                build = partial(build, models)
-            elif not isinstance(backend, str):
-                build = build.carrying()
-            session = stack.enter_context(
-                working(
-                    member.run, build, workers=workers, backend=backend, resume=self.resume_command
-                )
-            )
-            if models is not None:
-                session.paid = models.paid
-            yield session
+                    build = partial(build, models)
+                elif not isinstance(backend, str):
+                    build = build.carrying()
+                session = Session(member.run, build, workers, backend, self.resume_command)
+                if models is not None:
+                    session.paid = models.paid
+                yield stack.enter_context(session.working())
+        except STOPPED:
+            raise
+        except LdmError:
+            discard(self.members)
+            raise
 
 
 def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -444,34 +438,28 @@ def checked_again(spec: S, ids: tuple[str, ...], runtime: Runtime) -> Member[S]:
 
 
 def start(
-    checked: Sequence[Member[S]],
-    subject: Callable[[S], Sequence[str]],
-    runtime: Runtime,
-    more: Sequence[Mapping[str, Any]] = (),
+    checked: Sequence[Member[S]], subject: Callable[[S], Sequence[str]], runtime: Runtime
 ) -> tuple[Member[S], ...]:
     """Write new runs, each with the id of the next one as its companion.
 
-    subject: returns the beginning of the run's id. more: further arguments of run.json, by run.
+    subject: returns the beginning of the run's id.
     Raises LdmError if they cannot be written, or if a model that is called is not named.
     """
     members: list[Member[S]] = []
     companion = ""
-    for one, arguments in zip(
-        reversed(checked), reversed(more or [{}] * len(checked)), strict=True
-    ):
-        manifest = _manifest(one, runtime, {"companion": companion, **arguments})
-        run = create(runtime.runs, subject(one.spec), manifest)
+    for one in reversed(checked):
+        run = create(runtime.runs, subject(one.spec), _manifest(one, runtime, companion))
         members.insert(0, replace(one, started=run, new=True))
         companion = run.manifest.id
     return tuple(members)
 
 
-def _manifest(member: Member[S], runtime: Runtime, arguments: Mapping[str, Any]) -> Manifest:
+def _manifest(member: Member[S], runtime: Runtime, companion: str) -> Manifest:
     """Return the content of a new run's run.json."""
     spec, models = member.spec, member.models
     called = roles(spec)
     names = {"embedder": spec.embedder} if spec.embedder else {}
-    values, digests = {**arguments, **member.facts}, dict[str, str]()
+    digests = dict[str, str]()
     if called:
         names |= models.of(called)
         if not models.replay:
@@ -481,7 +469,7 @@ def _manifest(member: Member[S], runtime: Runtime, arguments: Mapping[str, Any])
         command=spec.command,
         spec=dump(spec),
         protocol=dict(member.protocol),
-        arguments=values,
+        arguments={"companion": companion, **member.facts},
         models=names,
         seeds={"seed": spec.seed},
         prompts=digests,
@@ -564,18 +552,6 @@ def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:
             )
     spec = replace(spec, models=spec.models.with_options(**models.options))
     return replace(now, spec=spec, started=run)
-
-
-@contextmanager
-def discarding(members: Sequence[Member[Any]]) -> Iterator[None]:
-    """Remove new runs if an error ends the block before anything is recorded in any of them."""
-    try:
-        yield
-    except STOPPED:
-        raise
-    except LdmError:
-        discard(members)
-        raise
 
 
 def discard(members: Sequence[Member[Any]]) -> None:

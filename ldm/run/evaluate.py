@@ -17,7 +17,17 @@ from ldm.memory import Contents, environments, inspect
 from ldm.run import builders, engine, runner
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
-from ldm.run.grid import Grid, label, labelled, labels, repeated, say_limits, subject
+from ldm.run.grid import (
+    SAMPLE,
+    Grid,
+    cost_lines,
+    label,
+    labelled,
+    labels,
+    repeated,
+    say_limits,
+    subject,
+)
 from ldm.run.results import Report, gains, refined_lines
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Playing, Runtime
@@ -177,7 +187,7 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
         repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
         name = f"{short(label(spec))} on {short(spec.env.name)}{repeat}"
         before = total if run.is_finished else len(run.recorded(runner.Played))
-        playing = Playing(name, total, session.workers, before, session.paid)
+        playing = Playing(name, total, before, session.paid)
         with self.runtime.play(playing) as on_episode:
             yield lambda played: on_episode(played.result)
 
@@ -204,17 +214,8 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
     def result(self, outcomes: Sequence[Sequence[EpisodeResult]]) -> tuple[Report, ...]:
         return _reports([(member.run, member.spec) for member in self.members], outcomes)
 
-    def estimate(self) -> Iterator[str]:
-        """Play a few tasks of each run that calls a model; yield lines on the cost of all.
-
-        All runs can be resumed. Raises LdmError if none calls a model.
-        """
-        from ldm.run.grid import SAMPLE, cost_lines
-
-        if not any(map(self.roles, self.members)):
-            engine.discard(self.members)
-            agent = self.members[0].spec.agent.name
-            raise LdmError(f"The agent {agent} calls no model, so it costs nothing.", "")
+    def costs(self) -> Iterator[str]:
+        """Play a few tasks of each run that calls a model; yield lines on the cost of all."""
         groups = self._groups
         firsts = [self.members[group[0]] for group in groups]
         names = labels([member.spec for member in firsts])
@@ -227,7 +228,6 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
             if len(groups) > 1:
                 yield f"{name}:"
             yield from cost_lines(usages, len(tasks) * len(group), member.models, "tasks")
-        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def refined_lines(self) -> list[str]:
         """Return lines on the recalls of tuples that the newest of several generations added."""
@@ -316,8 +316,12 @@ def started(
 ) -> Evaluations:
     """Write the runs of checked evaluations. presets: the preset that each is from."""
     say_limits([one.spec for one in checked], runtime)
-    more = [{"preset": records.plain(preset)} for preset in presets]
-    return Evaluations(engine.start(checked, subject, runtime, more), runtime)
+    if presets:
+        checked = [
+            replace(one, facts={"preset": records.plain(preset), **one.facts})
+            for one, preset in zip(checked, presets, strict=True)
+        ]
+    return Evaluations(engine.start(checked, subject, runtime), runtime)
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Evaluations:

@@ -444,8 +444,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         spec = member.spec
         repeat = f"repeat {spec.repeat}" if spec.repeat > 1 else ""
         name = " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
-        workers = min(session.workers, spec.typed("plan").batch)
-        with self.runtime.play(Playing(name, total, workers, 0, session.paid)) as on_episode:
+        with self.runtime.play(Playing(name, total, usd=session.paid)) as on_episode:
             yield lambda experience: on_episode(experience.result)
 
     def finished(self, run: Run) -> list[Experience] | None:
@@ -477,11 +476,8 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         scores = evaluate_plans(self.evaluation, specs, first.run, self.runtime)
         return OptimisedPlans(plans, scores)
 
-    def estimate(self) -> Iterator[str]:
-        """Make the first iteration of each optimisation but repeats; yield lines on all costs.
-
-        All of them can be resumed.
-        """
+    def costs(self) -> Iterator[str]:
+        """Make the first iteration of each optimisation but repeats; yield lines on all costs."""
         attempts = sum(member.spec.typed("plan").attempts for member in self.members)
         usages: list[Usage] = []
         playing: list[Usage] = []
@@ -500,7 +496,6 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
                 f"The evaluation comes on top: {count} episodes, like these attempts without "
                 f"their reflections about {count * tokens / max(1, len(playing)):,.0f} tokens."
             )
-        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def _first_iteration(self, member: Member[OptimisePlan]) -> Iteration:
         """Make the first iteration, the rewriting of the plan included."""
@@ -533,12 +528,9 @@ def prepare(
         server = runtime.connection().display_url
         runtime.message(f"Models at {server}: {listed(called)}.")
     say_limits(specs, runtime)
-    more: list[dict[str, object]] = [{} for _ in checked]
     if evaluation is not None:
-        more[0] = {"evaluation": asdict(evaluation)}
-    return Optimisation(
-        engine.start(checked, _subject, runtime, more), runtime, evaluation=evaluation
-    )
+        checked[0] = replace(checked[0], facts={"evaluation": asdict(evaluation)})
+    return Optimisation(engine.start(checked, _subject, runtime), runtime, evaluation=evaluation)
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:

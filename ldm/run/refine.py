@@ -241,21 +241,14 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     def result(self, outcomes: Sequence[Refined]) -> Refined:
         return outcomes[0]
 
-    def estimate(self) -> Iterator[str]:
-        """Explore a few goals; yield lines on the cost of all. The run can be resumed.
-
-        Raises LdmError if no model is called.
-        """
+    def costs(self) -> Iterator[str]:
+        """Explore a few goals; yield lines on the cost of all."""
         (member,) = self.members
-        if not self.roles(member):
-            engine.discard(self.members)
-            raise LdmError("No model is called, so a refinement costs nothing.", "")
         goals = [(task.id, task.kind) for task in member.tasks]
         usages = [one.usage for one in self.sample(member, even(goals, SAMPLE))]
         yield from cost_lines(usages, len(goals), member.models, "goals")
         if member.spec.typed("gate").gate == "on":
             yield "The gate comes on top: it plays each goal without and with what is added."
-        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     @contextmanager
     def at_work(self, member: Member[Refine]) -> Iterator[Session]:

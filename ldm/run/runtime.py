@@ -35,14 +35,12 @@ Advance = Callable[..., None]
 class Playing:
     """The episodes that are about to be played.
 
-    total: their number. workers: how many run at a time. recorded: how many were played before;
-    their results come first. usd: returns the cost of models so far, or None if none is called or
-    its price is unknown.
+    total: their number. recorded: how many were played before; their results come first. usd:
+    returns the cost of models so far, or None if none is called or its price is unknown.
     """
 
     label: str
     total: int
-    workers: int = 1
     recorded: int = 0
     usd: Callable[[], float | None] = lambda: None
 

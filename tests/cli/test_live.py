@@ -17,7 +17,7 @@ from tests.cli.conftest import Run
 from tests.run.test_statistics import result
 
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Adept", "--workers", "1")
-PAID = Playing("ldm on toy", 12, workers=4, usd=lambda: 0.0125)
+PAID = Playing("ldm on toy", 12, usd=lambda: 0.0125)
 
 
 def episode(number: int, success: bool = True, error: str = "") -> EpisodeResult:

@@ -44,7 +44,7 @@ from ldm.policy import Policy, PolicyOptions
 from ldm.reason import State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
-from ldm.run.engine import working
+from ldm.run.engine import Session
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, History, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -144,7 +144,7 @@ def judge_in(
     formation: FormationOptions = FORMATION,
 ) -> Verdict:
     """Judge in a run, as the engine does."""
-    with working(run, builder) as session:
+    with Session(run, builder).working() as session:
         return judge(session.stage, builder, explored, options, formation)
 
 

@@ -17,7 +17,7 @@ from ldm.explore.gate import HINDSIGHT, Reviser, Revision, Shortcut, collect, re
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.tree import Positions
 from ldm.memory import Memory, extend, generations, inspect
-from ldm.run.engine import working
+from ldm.run.engine import Session
 from ldm.runs import Manifest, Run, create
 from ldm.types import Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
@@ -146,7 +146,7 @@ def test_what_cannot_be_repeated_is_left_as_it_was(task: Task) -> None:
 def test_an_error_of_the_environment_is_recorded(place: Path, task: Task, tmp_path: Path) -> None:
     run = create(tmp_path, ["refine"], Manifest("refine", {}, {}))
     way = record(ToyEnv(SHED), task, [*others(task), *plan(task)])
-    with working(run, Builder(str(place), broken=task.id)) as session:
+    with Session(run, Builder(str(place), broken=task.id)).working() as session:
         (revision,) = session.stage(f"{HINDSIGHT}.jsonl", Reviser, [(0, way)], Revision)
     assert "the shed has collapsed" in revision.error
     assert revision.shortcuts == ()

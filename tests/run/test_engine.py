@@ -16,7 +16,7 @@ import pytest
 from ldm import records
 from ldm.errors import Interrupted, LdmError, WorkerDied
 from ldm.parallel import Backend
-from ldm.run.engine import in_one_turn, working
+from ldm.run.engine import Session, in_one_turn
 from ldm.runs import Manifest, Run, create
 
 
@@ -106,7 +106,7 @@ def squared(
     on_result: Callable[[Square], None] = lambda _: None,
 ) -> list[Square]:
     """Square the items in a run."""
-    with working(run, build, workers=workers, backend=backend) as session:
+    with Session(run, build, workers, backend).working() as session:
         return session.map(SquareWorker, in_one_turn(items), Square, on_result)
 
 
@@ -178,7 +178,7 @@ class TestWorking:
 
         heard: list[int] = []
         for _ in range(2):
-            with working(run, Squarer()) as session:
+            with Session(run, Squarer()).working() as session:
                 squares = session.map(
                     SquareWorker, turns, Square, lambda one: heard.append(one.index)
                 )

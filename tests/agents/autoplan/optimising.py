@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, Collector, Optimisation
 from ldm.agents.autoplan.plans import Experience, Iteration
-from ldm.run.engine import working
+from ldm.run.engine import Session
 from ldm.runs import Run
 from ldm.types import Task
 
@@ -26,7 +26,7 @@ def optimise(
     def setup() -> AttemptSetup:
         return replace(build(), settings=settings)
 
-    with working(run, setup, workers=workers, backend="threads") as session:
+    with Session(run, setup, workers, "threads").working() as session:
         state = Optimisation(session.setup(), tuple(pool), settings.iterations)
         session.map(Collector, state.turns, Experience, on_result)
     return state.plan, state.iterations
