@@ -105,8 +105,15 @@ class Session:
             for index in old:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
-            if items:
-                self._process(worker, items, take)
+            if isinstance(self.backend, str) and min(self.workers, len(items)) == 1:
+                work, part = worker(self.setup()), _Part(self.run.parts)
+                with closing(work), parallel.interruptible(), parallel.one_thread():
+                    for item in items:
+                        record = work(item)
+                        part.append(record)
+                        take(record)
+            elif items:
+                self._spread(worker, items, take)
         self._counting = None
         return [done[index] for index in sorted(done)]
 
@@ -135,10 +142,10 @@ class Session:
         self.run.discard_parts()
         return result
 
-    def _process(
+    def _spread(
         self, worker: MakeWorker[T, R], items: Sequence[T], take: Callable[[R], None]
     ) -> None:
-        """Process items here, with several workers, or on a cluster."""
+        """Process items with several workers."""
         parts, workers = self.run.parts, min(self.workers, len(items))
         if not isinstance(self.backend, str):
             part = _Part(parts)
@@ -150,16 +157,12 @@ class Session:
             build = partial(_Recording, self.build, worker, None)
             self.backend.map(build, items, workers=self.workers, on_result=keep_and_take)
             return
-        here = workers == 1 or self.backend == "threads"
-        build = partial(_Recording, self.setup if here else self.build, worker, parts)
         with parallel.interruptible():
-            if workers == 1:
-                with closing(build()) as work, parallel.one_thread():
-                    for item in items:
-                        take(work(item))
-            elif here:
+            if self.backend == "threads":
+                build = partial(_Recording, self.setup, worker, parts)
                 parallel.map_in_threads(build, items, workers=workers, on_result=take)
             else:
+                build = partial(_Recording, self.build, worker, parts)
                 parallel.map_in_processes(build, items, workers=workers, on_result=take)
 
     @contextmanager
