@@ -94,6 +94,7 @@ def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
     done = run("import", tmp_path / name, "--out", tmp_path / "out.jsonl").refused(
         f"{name}: no trajectories; skipped", '"messages" with', "webshop-sessions"
     )
+    assert not (tmp_path / "out.jsonl").exists()
     (example,) = (line for line in done.err.splitlines() if line.startswith('  {"task"'))
     (tmp_path / "ours.jsonl").write_text(example.strip() + "\n")
     again = run("import", tmp_path / "ours.jsonl", "--out", tmp_path / "out.jsonl")

@@ -39,22 +39,6 @@ def test_doctor_says_what_the_server_can_do(run: Run, server: FakeServer) -> Non
     assert SECRET not in outcome.out + outcome.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("eval", *ASKING, "--replay", "nowhere"), "no recording at"),
-        (("eval", *ASKING), "needs an LLM, and none is configured"),
-        (("eval", *ASKING, "--llm", "m", "--max-usd", "1"), "price of m is unknown"),
-        (("eval", *ASKING, "--llm", "m", "--models.prices", "none.json"), "cannot be read"),
-    ],
-)
-def test_what_is_missing_is_said_and_nothing_is_left(
-    arguments: tuple[str, ...], message: str, run: Run, server: FakeServer, surroundings: Path
-) -> None:
-    run(*arguments).refused(message)
-    assert not list(surroundings.glob("runs/*"))
-
-
 @pytest.mark.parametrize("key", ["sk-planted\n0123456789", "sk-planted-ü0123456789"])
 def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
     key: str, run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch

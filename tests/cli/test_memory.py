@@ -16,15 +16,7 @@ from ldm.types import Outcome, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
-from tests.interchange.test_alfworld_conversations import line
 from tests.toy import ToyOptions, expert_trajectories
-
-CONVERSATION = line(
-    "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly around"
-    " you, you see a fridge 1.\n\nYour task is to: put some egg on fridge.",
-    *("go to fridge 1", "The fridge 1 is closed.", "open fridge 1"),
-    game="train/pick_and_place_simple-Egg-None-Fridge-1/trial_T1",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -37,18 +29,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestBuilding:
-    def test_more_data_become_a_new_generation_and_rebuild_starts_over(
-        self, run: Run, place: Path
-    ) -> None:
-        run("build-memory", "data")
-        more = expert_trajectories(options=ToyOptions(tasks=16))
-        records.write(place / "data" / "more.jsonl.gz", more)
-        outcome = run("build-memory", "data")
-        assert "4 trajectories added as generation 1" in outcome.out
-        assert "duplicates skipped" in outcome.out
-        outcome = run("build-memory", "data", "--rebuild", "--json")
-        assert json.loads(outcome.out)["environments"][0]["generation"] == 0
-
     def test_each_environment_by_itself_and_other_files_are_left_out(
         self, run: Run, place: Path
     ) -> None:
@@ -77,25 +57,6 @@ class TestBuilding:
         assert "2 invalid records skipped; 10 read." in outcome.err
         assert json.loads(outcome.out)["environments"][0]["new_trajectories"] == 10
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("empty",), "No trajectories found in empty"),
-            (("notes.txt",), "is not a trajectory file"),
-            (("data", "--format", "csv"), "There is no format 'csv'"),
-            (("data", "--memory", "empty/.."), "holds other files and no memory"),
-            (("data", "--memory", "notes.txt"), "notes.txt cannot be read or written"),
-        ],
-    )
-    def test_what_does_not_fit_is_refused_and_leaves_nothing(
-        self, arguments: tuple[str, ...], message: str, run: Run, place: Path
-    ) -> None:
-        (place / "empty").mkdir()
-        (place / "notes.txt").write_text("notes")
-        before = sorted(place.rglob("*"))
-        run("build-memory", *arguments).refused(message)
-        assert sorted(place.rglob("*")) == before
-
     def test_a_copy_without_shipped_episodes_says_so(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -103,24 +64,6 @@ class TestBuilding:
         outcome = run("build-memory")
         assert (outcome.code, outcome.out) == (1, "")
         assert "ships no expert episodes" in outcome.err
-
-
-class TestImporting:
-    def test_conversations_become_our_records(self, run: Run, place: Path) -> None:
-        (place / "talk.jsonl").write_text(json.dumps(CONVERSATION) + "\n")
-        outcome = run("import", "talk.jsonl", "--out", "out.jsonl", "--json").done()
-        assert json.loads(outcome.out)["trajectories"] == 1
-        (trajectory,) = records.read(place / "out.jsonl", Trajectory)
-        assert [step.action for step in trajectory.steps] == ["go to fridge 1", "open fridge 1"]
-        assert trajectory.task.goal == "put some egg on fridge."
-
-    @pytest.mark.parametrize("text", ["", "nonsense\n", '{"word": "apple"}\n'])
-    def test_without_any_trajectory_nothing_is_written(
-        self, text: str, run: Run, place: Path
-    ) -> None:
-        (place / "talk.jsonl").write_text(text)
-        run("import", "talk.jsonl", "--out", "out.jsonl").refused("No trajectories found")
-        assert not (place / "out.jsonl").exists()
 
 
 @pytest.fixture(scope="module")

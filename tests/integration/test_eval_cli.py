@@ -14,7 +14,6 @@ import pytest
 from ldm.envs import ENVS
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
-from ldm.run.statistics import COLUMNS
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
@@ -22,11 +21,6 @@ from tests.toy import expert_trajectories
 
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--agent.budget", "20")
 ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
-KEYS = [
-    *("env", "split", "agent", "episodes", "success_rate", "interval", "finished_rate", "by_kind"),
-    *("mean_score", "score_interval", *(column.key for column in COLUMNS)),
-    *("sees_reward", "had", "run"),
-]
 
 
 @pytest.fixture(autouse=True)
@@ -40,20 +34,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def only_run(place: Path) -> Path:
     (directory,) = (place / "runs").iterdir()
     return directory
-
-
-class TestTheReport:
-    def test_json_is_one_object_on_standard_output(self, run: Run, place: Path) -> None:
-        outcome = run("eval", *ADEPT, "--json")
-        report = json.loads(outcome.out)
-        assert list(report) == KEYS
-        assert report["episodes"] == 12
-        assert report["success_rate"] == 1.0
-        assert report["interval"] == pytest.approx([0.735, 1.0], abs=0.001)  # exact, 12 of 12
-        assert report["by_kind"]["wash"]["episodes"] == 6
-        assert report["errors"] == 0
-        assert Path(report["run"]).resolve() == only_run(place)
-        assert "100.0 %" in outcome.err
 
 
 class TestChoosingTasks:
@@ -117,20 +97,9 @@ class TestResuming:
 class TestControls:
     def test_are_in_the_json_object_and_come_back_when_it_is_resumed(self, run: Run) -> None:
         report = json.loads(run("eval", *ADEPT, "--control", "random", "--json").out)
-        assert list(report) == [*KEYS, "control", "compared", "differences"]
         assert report["control"]["success_rate"] == 0.0
         again = json.loads(run("eval", "--resume", report["run"], "--json").out)
         assert again == report
-
-
-class TestComparing:
-    def test_an_unfinished_run_is_named_before_protocols_are_compared(self, run: Run) -> None:
-        first = json.loads(run("eval", *TOY, "--json").out)["run"]
-        other = json.loads(run("eval", *TOY, "--limit", "11", "--json").out)["run"]
-        (Path(other) / "episodes.jsonl").unlink()
-        outcome = run("compare", first, other)
-        assert f"{other} is unfinished" in outcome.err
-        assert "protocols" not in outcome.err
 
 
 class TestMemories:

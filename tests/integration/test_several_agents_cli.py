@@ -80,12 +80,6 @@ def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: Fa
     assert len({tuple(tasks) for tasks in played.values()}) == 1
 
 
-def test_what_does_not_fit_is_refused_and_leaves_nothing(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, "--agent", "react", "--agent.demonstrations", "none.jsonl")
-    assert (outcome.code, Path("runs").exists()) == (1, False)
-    assert "no demonstrations at" in outcome.err
-
-
 def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
     run: Run, server: FakeServer
 ) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,23 +70,3 @@ def test_three_commands_in_the_toy_environment(
     first, second = both(place, monkeypatch, commands, functions)
     contents = ("trees.jsonl", "episodes.jsonl", "trajectories.jsonl", "summary.json")
     assert_same(first, second, *contents)
-
-
-def test_several_agents_and_a_sweep(remembering: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    location = str(remembering / ".ldm" / "memory")
-    options = ("--env.shelves", "5", "--agent.budget", "12", "--limit", "2")
-
-    def commands() -> None:
-        agents = ("--agent", "ldm,random", "--sweep", "agent.k=1,3", "--memory", location)
-        run("eval", *COMMON, *options, *agents, "--control", "none", "--seed", "3")
-
-    def functions() -> None:
-        spec = replace(EVALUATION, limit=2, memory=location, seed=3)
-        grid = ldm.Grid(("ldm", "random"), control="none", sweep="k=1,3")
-        reports = ldm.evaluate_all(spec, grid, runtime=ldm.Runtime(workers=1))
-        assert [report.label for report in reports] == [
-            *("ldm k=1", "ldm k=3", "ldm control=none k=1", "ldm control=none k=3", "random")
-        ]
-
-    first, second = both(remembering, monkeypatch, commands, functions)
-    assert files(first / "runs", first) == files(second / "runs", second)

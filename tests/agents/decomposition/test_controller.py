@@ -41,12 +41,6 @@ def plan(order: str, *steps: str) -> str:
 
 
 class TestTheRecursion:
-    def test_a_task_that_can_be_done_is_not_divided(self) -> None:
-        result, tree, trial = play(ENV, TASK, Ideal({GOAL: WAY}).model())
-        assert result.success
-        assert outline(tree) == [(1, GOAL, "ended")]
-        assert [step.action for step in trial.steps] == WAY
-
     def test_an_executor_that_spends_its_steps_has_failed(self) -> None:
         llm = always("Act: go to sink")
         result, tree, trial = play(ENV, TASK, llm, d_max=1, executor_steps=4)
@@ -233,9 +227,3 @@ class TestTheRecord:
         other = records.loads(text, EpisodeResult)
         assert tree_of(other) is None
         assert judged([other]) == {}
-
-
-def test_the_tree_depends_on_nothing_but_the_replies() -> None:
-    ideal = Ideal({"a": ["go to sink"]}, {GOAL: plan("1 AND 2", "a", "b")})
-    first, second = (play(ENV, TASK, ideal.model())[1] for _ in range(2))
-    assert first == second

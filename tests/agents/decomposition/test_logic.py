@@ -15,7 +15,6 @@ from ldm.agents.decomposition.logic import (
     Logic,
     Operator,
     Plan,
-    joined,
     parse_logic,
     parse_plan,
     written,
@@ -175,12 +174,6 @@ def test_orders_as_models_write_them(order: str, expected: str) -> None:
 @pytest.mark.parametrize("order", ["", "AND OR", "as above", "()", "Step 8 AND Step 9", "12 eggs"])
 def test_an_order_that_says_nothing_is_none(order: str) -> None:
     assert parse_logic(order, (1, 2, 3)) is None
-
-
-def test_groups_are_flat_and_never_alone() -> None:
-    assert joined("and", 1) == 1
-    assert joined("and", 1, Group("and", (2, 3))) == Group("and", (1, 2, 3))
-    assert joined("or", Group("and", (1, 2)), 3) == Group("or", (Group("and", (1, 2)), 3))
 
 
 @pytest.mark.parametrize("text", cases(__file__, "as_models_write_them"))

@@ -10,12 +10,11 @@ import pytest
 from ldm.agents import Resources
 from ldm.agents.decomposition.controller import REPORTING
 from ldm.agents.plan_execute import PlanExecuteAgent
-from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
 from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.types import Card
-from tests.agents.decomposition.ideal import Ideal, block, outline, play
+from tests.agents.decomposition.ideal import Ideal, outline, play
 from tests.agents.decomposition.test_algorithm import (
     DRAWS,
     TREES,
@@ -25,7 +24,6 @@ from tests.agents.decomposition.test_algorithm import (
     all_of,
     some_work,
 )
-from tests.agents.scripted import always
 from tests.toy import ToyEnv, expert
 
 ENV = ToyEnv()
@@ -39,51 +37,6 @@ def executing(*args: Any, **options: Any) -> Any:
     return play(*args, name="plan_execute", **options)
 
 
-class TestTracesOfThePaper:
-    def test_a_detailed_plan_with_an_or_within_an_and(self) -> None:
-        """Figure 6 and App. B: (Step 1 OR Step 2 OR Step 3) AND Step 4 AND Step 5."""
-        env = ALFWorld()
-        task = next(one for one in env.tasks("demo_train") if "CounterTop-46" in one.id)
-        find = "find an apple at the {} and take it"
-        places = [find.format(place) for place in ("countertop 1", "fridge 1", "garbagecan 1")]
-        heat, put = "heat the apple with microwave 1", "put the apple on countertop 3"
-        steps = [f"Step {n}: {step}" for n, step in enumerate([*places, heat, put], 1)]
-        order = "Execution Order: (Step 1 OR Step 2 OR Step 3) AND Step 4 AND Step 5"
-        ideal = Ideal(
-            can={
-                places[1]: ["go to fridge 1", "open fridge 1", "take apple 1 from fridge 1"],
-                heat: ["go to microwave 1", "heat apple 1 with microwave 1"],
-                put: ["go to countertop 3", "move apple 1 to countertop 3"],
-            },
-            plans={task.goal: "\n".join([*steps, order])},
-        )
-        llm = ideal.model()
-
-        result, tree, trial = executing(env, task, llm)
-
-        assert (result.success, result.end, result.agent) == (True, "done", "plan_execute")
-        assert outline(tree) == [
-            (1, task.goal, ""),  # nobody tries the whole task
-            (2, places[0], "failed"),
-            (2, places[1], "completed"),
-            (2, heat, "completed"),
-            (2, put, "ended"),
-        ]
-        assert tree.logic == "(Step 1 OR Step 2 OR Step 3) AND Step 4 AND Step 5"
-        assert [step.action for step in trial.steps] == [
-            *ideal.can[places[1]],
-            *ideal.can[heat],
-            *ideal.can[put],
-        ]
-        contexts = {block("task", p): block("before", p) for p in llm.prompts if "<so-far>" in p}
-        assert contexts == {
-            places[0]: "",
-            places[1]: "",
-            heat: "take apple 1 from fridge 1",
-            put: "heat apple 1 with microwave 1",
-        }
-
-
 class TestThePlan:
     def test_is_asked_for_once_and_in_detail(self) -> None:
         plan = "Step 1: a\nStep 2: b\nExecution Order: Step 1 OR Step 2"
@@ -93,15 +46,6 @@ class TestThePlan:
         assert "Nobody divides them further" in messages[0].content
         assert "3 to 5" not in messages[0].content
         assert outline(tree) == [(1, GOAL, ""), (2, "a", "failed"), (2, "b", "failed")]
-
-    @pytest.mark.parametrize("reply", ["", "I would not know how.", "Think: hm."])
-    def test_without_steps_the_task_itself_goes_to_an_executor(self, reply: str) -> None:
-        llm, planner = Ideal({GOAL: WAY}).model(), always(reply)
-        result, tree, trial = executing(ENV, TASK, llm, planner)
-        assert result.success
-        assert (outline(tree), tree.flaw) == ([(1, GOAL, "ended")], "there are no steps")
-        assert [step.action for step in trial.steps] == WAY
-        assert len(planner.requests) == 1
 
     def test_can_be_told_in_words(self) -> None:
         ideal = Ideal(
