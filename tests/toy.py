@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ldm.episode import EnvironmentBase
-from ldm.errors import ForkUnsupported, LdmError
+from ldm.errors import LdmError
 from ldm.types import Card, Step, Task, TimeStep, Trajectory, stable_seed
 
 SPLITS = ("train", "test")
@@ -115,9 +115,6 @@ class ToyEnv(EnvironmentBase):
         self._held = ""
         self._done = won
         return self._answer(f"The {fruit} is in the basket.", reward=float(won))
-
-    def localize(self, text: str) -> str:
-        return text
 
     def fork(self) -> ToyEnv:
         twin = copy.copy(self)
@@ -267,12 +264,6 @@ class EchoEnv(EnvironmentBase):
         self._over = not self._words
         text = "That was the last word." if self._over else f"Yes. The word is {self._words[0]}."
         return TimeStep(text, reward=self._share, done=self._over)
-
-    def localize(self, text: str) -> str:
-        return text
-
-    def fork(self) -> EchoEnv:
-        raise ForkUnsupported("echo cannot be copied.", "Replay the actions from reset.")
 
     def close(self) -> None:
         self._over = True

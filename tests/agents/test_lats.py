@@ -16,7 +16,7 @@ import pytest
 from ldm import records
 from ldm.agents import Resources
 from ldm.agents.lats import NOTE, LatsAgent, LatsOptions, Node, as_data, best, score_in, select
-from ldm.episode import Environment, run_episode
+from ldm.episode import Environment, EnvironmentBase, run_episode
 from ldm.llm import Message, Sampling
 from ldm.reporting import noted
 from ldm.testing import Onlooker
@@ -28,7 +28,7 @@ LESSON = "The way through {} was wrong."
 
 
 @dataclass
-class Fork:
+class Fork(EnvironmentBase):
     """A way that forks at every step. A state is the moves that lead to it, such as "ab".
 
     rewards: of the states where a way ends. ends: how many moves a way has at most.
@@ -60,14 +60,8 @@ class Fork:
         reward = self.rewards.get(self.state, 0.0)
         return TimeStep(f"You are at {self.state}.", reward=reward, done=done)
 
-    def localize(self, text: str) -> str:
-        return text
-
     def fork(self) -> Environment:
         return replace(self)
-
-    def close(self) -> None:
-        self.state = ""
 
 
 @dataclass

@@ -102,9 +102,6 @@ class Workshop(EnvironmentBase):
                 return self._time_step(f"You wear 1 {item}.")
         return self._time_step("Nothing happens.", valid=False)
 
-    def localize(self, text: str) -> str:
-        return text
-
     def fork(self) -> Workshop:
         twin = Workshop(self.options, self.searches)
         twin.situation = self.situation

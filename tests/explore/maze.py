@@ -62,9 +62,6 @@ class Maze(EnvironmentBase):
         self.room, reward, _ = passage
         return self._answer(reward)
 
-    def localize(self, text: str) -> str:
-        return text
-
     def fork(self) -> Maze:
         if not self.options.forks:
             raise ForkUnsupported("This maze cannot be copied.", "Replay the way.")

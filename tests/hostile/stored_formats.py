@@ -22,7 +22,7 @@ from ldm.memory.packs import export_pack, read_pack
 from ldm.text import Problem
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords, Counting
-from tests.hostile.flips import small_memory
+from tests.hostile.small import small_memory
 from tests.hostile.subject import NEW, Subject
 from tests.memory.stored import MANIFEST, joined, parts_of
 from tests.toy import expert_trajectories

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
 from ldm import records
 from ldm.llm.client import RetryPolicy
 from ldm.text import check_file
-from tests.cli.conftest import Run, run
+from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
-from tests.hostile.flips import small_memory
+from tests.hostile.conftest import PATIENCE
+from tests.hostile.small import small_memory
 from tests.toy import expert_trajectories
 
-__all__ = ["run"]
-
-#: Seconds that any command may take.
-PATIENCE = 120
 ASKING = "eval --env tests.toy:ToyEnv --agent tests.integration.agents:Asking --llm m"
 #: Every command that takes a file, with the name under which it gets it.
 COMMANDS = {
@@ -63,24 +58,11 @@ def link_to_a_terminal(path: Path) -> None:
 ENDLESS = (pipe, link_to_zeros, link_to_a_terminal)
 
 
-@pytest.fixture
-def patience() -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise AssertionError(f"still waiting after {PATIENCE} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(PATIENCE)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_memory(tmp_path_factory.mktemp("small"))
 
 
-@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("make", ENDLESS, ids=lambda make: make.__name__)
 def test_no_command_waits_for_it(
     run: Run,
@@ -88,6 +70,7 @@ def test_no_command_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
     memory: Path,
     make: Callable[[Path], None],
+    patience: Callable[[], object],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
@@ -98,6 +81,7 @@ def test_no_command_waits_for_it(
         file = tmp_path / str(number) / name
         file.parent.mkdir()
         make(file)
+        patience()
         words = command.replace("FILE", str(file)).replace("FOLDER", str(file.parent)).split()
         outcome = run(*words)
         left = [place for place in ("out.jsonl", "new") if Path(place).exists()]

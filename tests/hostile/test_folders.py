@@ -8,10 +8,8 @@ import os
 import random
 import shlex
 import shutil
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
@@ -19,15 +17,11 @@ import ldm
 from ldm import records
 from ldm.llm.client import RetryPolicy
 from ldm.types import stable_hash
-from tests.cli.conftest import Run, run
+from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
-from tests.hostile.flips import small_memory
+from tests.hostile.small import small_memory
 from tests.toy import expert_trajectories
 
-__all__ = ["run"]
-
-#: Seconds that any command may take.
-PATIENCE = 120
 #: Names that no memory or run need hold, and that some command might open, write or remove.
 ABSENT = (".lock", "lock", "llm.jsonl", "snapshots", "chroma", "parts", "calls", ".x.tmp")
 ASKING = (
@@ -131,17 +125,6 @@ def decoys(place: Path) -> Path:
     return place
 
 
-@pytest.fixture(autouse=True)
-def patience() -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise AssertionError(f"still waiting after {PATIENCE} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
 def plant(folder: Path, decoy: Path, chance: random.Random, seed: int) -> str:
     """Play one trick in a folder; return which, and where."""
     held = sorted(path.relative_to(folder) for path in folder.rglob("*"))
@@ -156,7 +139,13 @@ def plant(folder: Path, decoy: Path, chance: random.Random, seed: int) -> str:
     return f"{trick.__name__} {name}"
 
 
-def failure(run: Run, commands: tuple[str, ...], names: dict[str, Path], decoy: Path) -> str:
+def failure(
+    run: Run,
+    patience: Callable[[], object],
+    commands: tuple[str, ...],
+    names: dict[str, Path],
+    decoy: Path,
+) -> str:
     """Run the commands; return the first that crashed or touched the decoys, or ""."""
     before = state_of(decoy)
     for command in commands:
@@ -164,9 +153,8 @@ def failure(run: Run, commands: tuple[str, ...], names: dict[str, Path], decoy: 
         for name, path in names.items():
             words = words.replace(name, str(path))
         place = ["--memory", names["FOLDER"]] if commands is OF_MEMORY else []
-        signal.alarm(PATIENCE)
+        patience()
         outcome = run(*shlex.split(words), *place)
-        signal.alarm(0)
         if outcome.code not in (0, 1) or "Error inside ldm" in outcome.err:
             return f"{command}: {outcome.code} {outcome.err[-400:]}"
         if state_of(decoy) != before:
@@ -176,7 +164,7 @@ def failure(run: Run, commands: tuple[str, ...], names: dict[str, Path], decoy: 
 
 @pytest.mark.slow
 def test_nothing_outside_a_hostile_folder_is_touched(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, patience: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
     monkeypatch.setattr(RetryPolicy, "wait", lambda *_: 0.0)
@@ -203,7 +191,7 @@ def test_nothing_outside_a_hostile_folder_is_touched(
         names = {"OUT": place / "out", "DATA": data, "PACK": pack}
         names |= {"RUNS": place / "new", "SKILLS": place / "skills"}
         names |= {"PARENT": folder.parent, "FOLDER": folder}
-        if reason := failure(run, commands, names, decoy):
+        if reason := failure(run, patience, commands, names, decoy):
             wrong.append(f"{seed} {trick}: {reason}")
         shutil.rmtree(place)
     assert not wrong, "\n".join(wrong)

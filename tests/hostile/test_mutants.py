@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from ldm import records
 from ldm.errors import LdmError
 from ldm.text import Problem, printable, printable_json, read_lines
-from tests.cli.conftest import Run, run
+from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.hostile.formats import subjects
 from tests.hostile.strategies import ACTING, mutants, texts, values
 from tests.hostile.subject import Subject
-
-__all__ = ["run"]
 
 #: Characters that a command may print of one file.
 PRINTED = 100_000

@@ -17,11 +17,9 @@ from ldm import records, registry
 from ldm.agents import load_agent
 from ldm.envs.metadata import batch_size
 from ldm.errors import LdmError
-from tests.cli.conftest import Run, run
+from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.test_types import TRAJECTORY
-
-__all__ = ["run"]
 
 #: Modules that libraries look for and that are not always installed.
 PROBED = {

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldm.runs import Manifest, create
-from tests.cli.conftest import Run, run
-
-__all__ = ["run"]
+from tests.cli.conftest import Run
 
 GOOD = Manifest("eval", {"env": "toy", "agent": "random", "split": "test"}, {"split": "test"})
 BAD = {

@@ -24,12 +24,10 @@ from ldm.memory.packs import export_pack
 from ldm.records import dumps, loads, write
 from ldm.text import guard
 from ldm.types import Note
-from tests.cli.conftest import Run, run
+from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
-from tests.hostile.flips import small_memory
+from tests.hostile.small import small_memory
 from tests.toy import expert_trajectories
-
-__all__ = ["run"]
 
 KEY = "sk-planted-0123456789/+"
 PASSWORD = "p@ss:w0rd/4711"

@@ -21,14 +21,14 @@ from ldm.memory import Memory
 from ldm.memory.index import IndexedTuple
 from ldm.runs import Manifest, create
 from ldm.types import Trajectory
-from tests.cli.conftest import Outcome, Run, run
+from tests.cli.conftest import Outcome, Run
 from tests.embedder import BagOfWords
 from tests.hostile.strategies import ACTING, texts
 from tests.llm.conftest import Serve, serve
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories
 
-__all__ = ["run", "serve"]
+__all__ = ["serve"]
 
 #: Sets the title, writes to the clipboard, clears the screen, turns the text round, forges a line.
 HOSTILE = "\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202emug\u2066\x00\x08\r\x7f[/b]"

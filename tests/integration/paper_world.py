@@ -6,50 +6,17 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any
 
+from ldm.episode import EnvironmentBase
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 from tests.reason.scripted import Reply, items_in
 
 PLACES = ("fridge 1", "shelf 1", *(f"cabinet {n}" for n in range(1, 7)), "countertop 1")
 NOTHING = "Nothing happens."
-T = TypeVar("T")
 
 
-class Scene(Generic[T]):
-    """What the paper's worlds have in common. layout: by task id, what the task has of its own."""
-
-    card: Card
-
-    def __init__(self, layout: Mapping[str, T]) -> None:
-        self.layout = layout
-
-    def protocol(self) -> Mapping[str, Any]:
-        return {"environment": self.card.name}
-
-    def task(self, name: str) -> Task:
-        raise NotImplementedError
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        return [self.task(name) for name in self.layout if name.startswith(split)]
-
-    def reset(self, task: Task) -> TimeStep:
-        raise NotImplementedError
-
-    def step(self, action: str) -> TimeStep:
-        raise NotImplementedError
-
-    def localize(self, text: str) -> str:
-        return text
-
-    def fork(self) -> Self:
-        return copy.copy(self)
-
-    def close(self) -> None:
-        pass
-
-
-class Kitchen(Scene[tuple[str, str]]):
+class Kitchen(EnvironmentBase):
     """A kitchen where one thing lies in one place. layout: by task id, the thing and its place."""
 
     card = Card(
@@ -60,6 +27,18 @@ class Kitchen(Scene[tuple[str, str]]):
             *("cool OBJECT with PLACE", "put OBJECT in/on PLACE"),
         ),
     )
+
+    def __init__(self, layout: Mapping[str, tuple[str, str]]) -> None:
+        self.layout = layout
+
+    def protocol(self) -> Mapping[str, Any]:
+        return {"environment": self.card.name}
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        return [self.task(name) for name in self.layout if name.startswith(split)]
+
+    def fork(self) -> Kitchen:
+        return copy.copy(self)
 
     def task(self, name: str) -> Task:
         thing = self.layout[name][0].split()[0]
@@ -97,7 +76,7 @@ class Kitchen(Scene[tuple[str, str]]):
         return NOTHING
 
 
-def played(env: Scene[Any], name: str, actions: Sequence[str]) -> Trajectory:
+def played(env: Kitchen, name: str, actions: Sequence[str]) -> Trajectory:
     """What somebody did, from the record of the actions; the last one ends the task."""
     task, steps = env.task(name), []
     opening = env.reset(task).observation
