@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ from ldm.errors import LdmError, MemoryStoreError, ModelError, ModelUnavailable
 from ldm.llm.client import RetryPolicy
 from ldm.llm.service import Connection
 from tests.embedder import BagOfWords
+from tests.http import Handler, listening
 
 CLASS = "tests.embedder:BagOfWords"
 
@@ -97,68 +96,53 @@ def test_another_embedder_than_the_memory_s_is_refused(memory: str) -> None:
     assert "bag-of-words" in refused.value.remedy
 
 
-class Service(ThreadingHTTPServer):
+class Service(Handler):
     """A service of embeddings; its first `failures` responses are errors."""
 
-    failures, status, seen = 0, 500, list[list[str]]()
+    failures, status = 0, 500
+    seen: ClassVar[list[list[str]]] = []
 
-
-class Handler(BaseHTTPRequestHandler):
-    server: Service
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-    def do_POST(self) -> None:
-        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-        self.server.seen.append(texts)
-        self.server.failures -= 1
-        self.send_response(self.server.status if self.server.failures >= 0 else 200)
+    def respond(self) -> None:
+        texts = json.loads(self.body())["input"]
+        self.seen.append(texts)
+        type(self).failures -= 1
         rows = [{"index": i, "embedding": [len(text), 2.0]} for i, text in enumerate(texts)]
         body = json.dumps({"data": rows[::-1]}).encode()
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.answer(self.status if self.failures >= 0 else 200, body)
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with Service(("127.0.0.1", 0), Handler) as server:
-        server.seen = []
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-def embeddings(service: Service) -> Embeddings:
-    connection = Connection(f"http://127.0.0.1:{service.server_port}/v1", "sk-test-0123456789")
-    return Embeddings("small", connection, RetryPolicy(attempts=3, first=0.001))
+def embeddings() -> Iterator[Embeddings]:
+    Service.seen.clear()
+    with listening(Service) as place:
+        connection = Connection(f"http://{place}/v1", "sk-test-0123456789")
+        yield Embeddings("small", connection, RetryPolicy(attempts=3, first=0.001))
 
 
 @pytest.mark.process
-def test_a_service_embeds_in_batches_and_is_asked_again(service: Service) -> None:
-    service.failures = 2
-    embedder = cached(embeddings(service))
+def test_a_service_embeds_in_batches_and_is_asked_again(embeddings: Embeddings) -> None:
+    Service.failures = 2
+    embedder = cached(embeddings)
     texts = ["a" * (1 + number % 90) for number in range(BATCH + 20)]
     vectors = embedder.embed([*texts, ""])
     assert embedder.name == "openai:small"
     assert vectors.shape == (len(texts) + 1, 2)
     assert np.allclose(vectors[2], np.array([3, 2]) / np.hypot(3, 2))
-    assert max(map(len, service.seen)) <= BATCH
-    before = len(service.seen)
+    assert max(map(len, Service.seen)) <= BATCH
+    before = len(Service.seen)
     embedder.embed(texts)
-    assert len(service.seen) == before
+    assert len(Service.seen) == before
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(("status", "error"), [(500, ModelError), (401, ModelUnavailable)])
 def test_a_service_that_fails_is_named(
-    status: int, error: type[LdmError], service: Service
+    status: int, error: type[LdmError], embeddings: Embeddings
 ) -> None:
-    service.failures, service.status = 99, status
+    Service.failures, Service.status = 99, status
     with pytest.raises(error, match=f"'openai:small' failed: HTTP {status}"):
-        embeddings(service).embed(["a"])
-    assert len(service.seen) == (3 if status == 500 else 1)
+        embeddings.embed(["a"])
+    assert len(Service.seen) == (3 if status == 500 else 1)
 
 
 def test_a_service_must_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:

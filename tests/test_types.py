@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 from ldm.types import (
@@ -17,6 +14,7 @@ from ldm.types import (
     stable_hash,
     stable_seed,
 )
+from tests.processes import printed
 
 TASK = Task("train/heat-1", "kitchen", "train", "heat an egg", "heat")
 STEPS = (
@@ -38,9 +36,7 @@ class TestHashesAndSeeds:
     def test_they_are_the_same_under_another_hash_seed(self) -> None:
         code = "from ldm.types import stable_hash; print(stable_hash('a', {'b': [1, None]}))"
         for seed in ("1", "2"):
-            environment = {**os.environ, "PYTHONHASHSEED": seed}
-            printed = subprocess.check_output([sys.executable, "-c", code], env=environment)
-            assert printed.decode().strip() == stable_hash("a", {"b": [1, None]})
+            assert printed(code, seed=seed).strip() == stable_hash("a", {"b": [1, None]})
 
     def test_they_depend_on_every_part_and_on_where_one_part_ends(self) -> None:
         assert stable_hash("ab", "c") != stable_hash("a", "bc")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
-import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ import pytest
 
 from ldm.envs.download import fetch, unpack
 from ldm.errors import LdmError
+from tests.http import Handler, listening
 
 CONTENT = bytes(range(256)) * 4000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -33,7 +32,7 @@ class Server:
     status: int = 0
     ranges: list[str] = field(default_factory=list)
 
-    def answer(self, request: http.server.BaseHTTPRequestHandler) -> None:
+    def respond(self, request: Handler) -> None:
         byte_range = request.headers.get("Range", "")
         self.ranges.append(byte_range)
         if self.status:
@@ -43,10 +42,7 @@ class Server:
         if start and request.headers.get("If-Range", self.tag) != self.tag:
             start = 0
         if start >= len(self.content):
-            request.send_response(416)
-            request.send_header("Content-Range", f"bytes */{len(self.content)}")
-            request.send_header("Content-Length", "0")
-            request.end_headers()
+            request.answer(416, b"", Content_Range=f"bytes */{len(self.content)}")
             return
         rest = self.content[start:]
         request.send_response(206 if start else 200)
@@ -64,21 +60,13 @@ class Server:
 def server() -> Iterator[Server]:
     server = Server()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            server.answer(self)
+    class Answering(Handler):
+        def respond(self) -> None:
+            server.respond(self)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{running.server_port}/games.zip"
-    thread = threading.Thread(target=running.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    running.shutdown()
-    running.server_close()
-    thread.join()
+    with listening(Answering) as place:
+        server.url = f"http://{place}/games.zip"
+        yield server
 
 
 def test_a_download_is_whole_and_shows_its_progress(server: Server, tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ import base64
 import gzip
 import json
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +25,7 @@ from ldm.types import Note
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.hostile.small import small_memory
+from tests.http import Handler, listening
 from tests.toy import expert_trajectories
 
 KEY = "sk-planted-0123456789/+"
@@ -39,31 +38,23 @@ FORBIDDEN = (
 )  # fmt: skip
 
 
-class Answering(BaseHTTPRequestHandler):
+class Answering(Handler):
     """Answers in JSON. draw: what a handler draws its answers from, the same in every run."""
 
     draw = random.Random(0)
     calls = 0
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Quiet."""
-
-    def answer(self, status: int, body: Any) -> None:
+    def say(self, status: int, value: Any) -> None:
         type(self).calls += 1
-        self.rfile.read(int(self.headers.get("content-length") or 0))
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Retry-After", "0")
-        self.end_headers()
-        self.wfile.write(content)
+        self.body()
+        headers = {"Content_Type": "application/json", "Retry_After": "0"}
+        self.answer(status, json.dumps(value).encode(), **headers)
 
 
 class Echo(Answering):
     """Answers with what it was sent: in the text, in any field, in errors."""
 
-    def do_POST(self) -> None:
+    def respond(self) -> None:
         secret = self.draw.choice([self.headers.get("authorization", ""), self.path, *FORBIDDEN])
         usage = {"prompt_tokens": 1, "completion_tokens": 1, secret: secret}
         fault = self.draw.randrange(8)
@@ -73,23 +64,20 @@ class Echo(Answering):
         refused = {"error": {"message": f"Incorrect key {secret}", "code": secret}}
         bodies: dict[int, Any] = {0: refused, 1: secret, 2: {"choices": [], "error": secret}}
         status = 200 if fault else self.draw.choice([400, 429, 500, 503])
-        self.answer(status, bodies.get(fault, sound))
+        self.say(status, bodies.get(fault, sound))
 
 
 @contextmanager
-def listening(handler: type[Answering]) -> Iterator[str]:
+def drawing(handler: type[Answering]) -> Iterator[str]:
+    """Serve answers that are the same in every run."""
     handler.draw, handler.calls = random.Random(0), 0
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with listening(handler) as place:
+        yield place
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with listening(Echo) as place:
+    with drawing(Echo) as place:
         yield f"http://me:{quote(PASSWORD, safe='')}@{place}/v1?token={TOKEN}"
 
 
@@ -127,7 +115,7 @@ def test_a_key_is_found_nowhere(
 class MemoryEcho(Answering):
     """A memory server that answers with what it was sent, in forms that Chroma takes and others."""
 
-    def _answer(self) -> None:
+    def respond(self) -> None:
         secret = self.draw.choice([self.headers.get("authorization", ""), *FORBIDDEN])
         place = {"tenant": "default_tenant", "database": "default_database"}
         collection = {
@@ -157,14 +145,12 @@ class MemoryEcho(Answering):
             body = self.draw.choice(
                 [{"error": secret, "message": message}, message, [secret], {"detail": [secret]}]
             )
-        self.answer(status, body)
-
-    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - names of the library
+        self.say(status, body)
 
 
 @pytest.fixture
 def memory_server() -> Iterator[str]:
-    with listening(MemoryEcho) as place:
+    with drawing(MemoryEcho) as place:
         yield place
 
 

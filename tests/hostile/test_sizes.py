@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from ldm import records
 from ldm.records import MOST_LISTED, MOST_TOLD
 from ldm.types import Trajectory
+from tests.processes import printed
 from tests.test_types import TRAJECTORY
 
 SOUND = records.dumps(TRAJECTORY)
@@ -69,5 +68,4 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
 
 
 def test_a_trajectory_of_twenty_thousand_steps_is_formed_in_less_than_500_megabytes() -> None:
-    formed = subprocess.run([sys.executable, "-c", LONG], capture_output=True, check=True)
-    assert int(formed.stdout) < 500_000
+    assert int(printed(LONG)) < 500_000

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import genai_prices
@@ -16,6 +14,7 @@ from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.llm.meter import CostLimits, Meter, Price, load_prices, price_of
 from ldm.types import Usage
+from tests.processes import printed
 
 
 @pytest.mark.parametrize(
@@ -113,4 +112,4 @@ def test_prices_are_loaded_where_they_are_needed_and_not_before() -> None:
         "ldm.llm.meter.load_prices();"
         "assert 'genai_prices.data' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    printed(code)

@@ -6,10 +6,8 @@ import os
 import runpy
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +23,7 @@ from ldm.servers import ServerMemory, known_generations, load
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
+from tests.http import Handler, listening
 from tests.memory.conftest import Places
 from tests.memory.servers import Servers, free_port
 from tests.memory.stored import content_of
@@ -339,38 +338,15 @@ class TestAMemoryOnAServer:
         assert known_generations(server) == {"toy": (formed.generation,)}
 
 
-class Answering(BaseHTTPRequestHandler):
+class Answering(Handler):
     """Gives one answer to everything, and keeps the tokens."""
 
-    status, body = 401, b""
+    reply = 401, b""
     tokens: ClassVar[list[str]] = []
 
-    def do_GET(self) -> None:
-        kind = type(self)
-        kind.tokens += [v for v in self.headers.values() if TOKEN in v]
-        self.send_response(kind.status)
-        self.send_header("Content-Length", str(len(kind.body)))
-        self.end_headers()
-        self.wfile.write(kind.body)
-
-    do_POST = do_GET  # noqa: N815 - a name of the base class
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def answering() -> Iterator[tuple[str, type[Answering]]]:
-    class Handler(Answering):
-        tokens: ClassVar[list[str]] = []
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", Handler
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    def respond(self) -> None:
+        self.tokens.extend(value for value in self.headers.values() if TOKEN in value)
+        self.answer(*self.reply)
 
 
 BEAT = b'{"nanosecond heartbeat": 1}'
@@ -389,28 +365,24 @@ BEAT = b'{"nanosecond heartbeat": 1}'
     ],
 )
 def test_what_a_server_answers_is_said(
-    status: int,
-    body: bytes,
-    message: str,
-    token: bool,
-    answering: tuple[str, type[Answering]],
-    monkeypatch: pytest.MonkeyPatch,
+    status: int, body: bytes, message: str, token: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address, handler = answering
-    handler.status, handler.body = status, body
+    Answering.tokens.clear()
+    monkeypatch.setattr(Answering, "reply", (status, body))
     if token:
         provider = "chromadb.auth.token_authn.TokenAuthClientProvider"
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_PROVIDER", provider)
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", TOKEN)
-    for trusted in (False, True):
-        (text.trust if trusted else text.distrust)(address)
-        with pytest.raises(MemoryStoreError, match=message) as raised:
-            ServerMemory(address, "toy", EMBEDDER)
-        assert raised.value.remedy
-        assert TOKEN not in str(raised.value)
-        assert trusted or not handler.tokens
+    with listening(Answering) as place:
+        for trusted in (False, True):
+            (text.trust if trusted else text.distrust)(f"http://{place}")
+            with pytest.raises(MemoryStoreError, match=message) as raised:
+                ServerMemory(f"http://{place}", "toy", EMBEDDER)
+            assert raised.value.remedy
+            assert TOKEN not in str(raised.value)
+            assert trusted or not Answering.tokens
     if token and status in (401, 403):
-        assert handler.tokens
+        assert Answering.tokens
 
 
 def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -23,9 +22,9 @@ from ldm.memory.packs import export
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import FULL_OUTCOME, Outcome
-from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.memory.stored import Change, in_array, in_column, in_manifest, joined, parts_of
+from tests.processes import printed
 from tests.toy import expert_trajectories
 
 
@@ -291,10 +290,7 @@ class TestReadingAlone:
             "print(environments(sys.argv[1]), len(memory.retrieve('put the fig', 'A shelf.')))\n"
             "assert not {'chromadb', 'sklearn', 'polars'} & sys.modules.keys()"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(toy)], capture_output=True, text=True, check=True
-        )
-        assert done.stdout == "('toy',) 5\n"
+        assert printed(code, toy) == "('toy',) 5\n"
 
     @pytest.mark.process
     @pytest.mark.parametrize(
@@ -319,7 +315,7 @@ class TestReadingAlone:
             "assert 'chromadb' not in sys.modules"
         )
         further = ("--memory", "PLACE", "--runs", str(tmp_path)) if command[0] == "eval" else ()
-        subprocess.run([sys.executable, "-c", code, str(toy), *command, *further], check=True)
+        printed(code, toy, *command, *further)
 
 
 @pytest.fixture
@@ -373,20 +369,14 @@ class TestDisks:
     @pytest.mark.process
     def test_a_limit_on_the_size_of_files_is_named(self, tmp_path: Path) -> None:
         script = (
-            "import resource, sys\nfrom ldm.errors import MemoryStoreError\n"
+            "import resource, sys\nsys.dont_write_bytecode = True\n"
+            "from ldm.errors import MemoryStoreError\n"
             "from tests.memory.test_record import make\n"
             "make(sys.argv[1] + '/other')\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
             "try:\n    make(sys.argv[1] + '/memory')\n"
             "except MemoryStoreError as error:\n    print(error.remedy)"
         )
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", script, str(tmp_path)],
-            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert "ulimit -f" in done.stdout, done.stderr
+        assert "ulimit -f" in printed(script, tmp_path)
         make(tmp_path / "memory")
         assert verify(str(tmp_path / "memory"), "toy") == []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +12,10 @@ from ldm.memory.formation import FormationOptions
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
+from tests.processes import printed
 from tests.reason.scripted import Contrary
 from tests.toy import expert_trajectories
 
-ROOT = Path(__file__).resolve().parents[2]
 QUERIES = [
     ("put the apple in the basket", "You are at shelf 1. On it you see: apple."),
     ("put a washed fig in the basket", "You hold the fig."),
@@ -139,12 +136,7 @@ for query in QUERIES:
 
 @pytest.mark.process
 def test_memory_and_recalls_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
-    outputs = []
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", SCRIPT, str(tmp_path / seed)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        outputs.append(done.stdout)
+    outputs = [printed(SCRIPT, tmp_path / seed, seed=seed) for seed in "12"]
     assert outputs[0] == outputs[1]
     assert "Recall(" in outputs[0]
 

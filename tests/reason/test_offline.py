@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +20,9 @@ from ldm.reason.relevance import learn
 from ldm.reason.vocabulary import Lesson
 from ldm.types import FULL_OUTCOME, History, Outcome, Past, Recall
 from tests.embedder import BagOfWords
+from tests.processes import printed
 from tests.reason.scripted import a_recall
 
-ROOT = Path(__file__).resolve().parents[2]
 START = "You are in a room. You see a box 1, a box 2, a box 3 and a table 1."
 TEXTS = (
     st.lists(st.sampled_from(["take", "the", "Mug", "mug", "1", "in/on", "with"])).map(" ".join)
@@ -267,16 +264,7 @@ def test_decisions_do_not_depend_on_the_hash_seed() -> None:
         "        state = State(SPOON, History(past=past), 'In box 2 a spoon 2.', actions)\n"
         "        print(REASONER.propose(state, RECALLS, 9))"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    outputs = {printed(script, seed=seed) for seed in "12"}
     assert len(outputs) == 1
     assert "Proposal" in outputs.pop()
 

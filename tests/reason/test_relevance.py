@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +16,8 @@ from ldm.reason.features import Situation
 from ldm.reason.relevance import Fit, LeftOut, Relevance, gather, learn
 from ldm.reason.vocabulary import Lesson, newest, vocabulary_of
 from ldm.types import Past
+from tests.processes import printed
 
-ROOT = Path(__file__).resolve().parents[2]
 COLOURS = ("red", "blue", "green", "black", "white", "grey")
 
 
@@ -194,14 +191,7 @@ def learnt() -> str:
 def test_what_is_learnt_is_the_same_in_any_process() -> None:
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     code = "from tests.reason.test_relevance import learnt; print(learnt())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == learnt()
+    assert printed(code, seed=seed).strip() == learnt()
 
 
 def test_the_order_of_episodes_steps_does_not_matter() -> None:

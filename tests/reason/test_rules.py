@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from ldm.reason.rules import Rule, Rules, holds, learn_rules
 from ldm.reason.vocabulary import FAILED, Lesson
+from tests.processes import printed
 from tests.reason import clinic
 
 #: The clinic's rules that end an episode: action, and what must stand in its condition.
@@ -88,18 +85,7 @@ def test_episodes_in_another_order_give_the_same_rules() -> None:
 def test_another_hash_seed_gives_the_same_rules() -> None:
     code = "from tests.reason import clinic as c; from ldm.reason.rules import learn_rules as l; "
     code += "print(l([*c.lessons(40)]))"
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**here, "PYTHONHASHSEED": seed},
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in "12"
-    ]
+    runs = [printed(code, seed=seed) for seed in "12"]
     assert runs[0] == runs[1]
     assert "lookup" not in runs[0]
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import subprocess
-import sys
 from typing import get_type_hints
 
 import pytest
 
 import ldm
+from tests.processes import printed
 
-HEAVY = ("chromadb", "torch", "sentence_transformers", "openai", "polars", "typer")
+HEAVY = ("chromadb", "torch", "sentence_transformers", "openai", "polars", "sklearn", "typer")
 
 
 @pytest.mark.process
@@ -24,10 +23,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
 ldm.Evaluate("alfworld"), ldm.Runtime(), ldm.Section("ldm")
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n[]\n"
+    assert printed(program) == "[]\n[]\n"
 
 
 @pytest.mark.parametrize("name", ldm.__all__)

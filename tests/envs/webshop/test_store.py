@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pytest
 from ldm.envs.webshop.catalogue import Catalogue, Files, Settings, open_catalogue
 from ldm.errors import LdmError
 from tests.envs.webshop.shop import small_shop
+from tests.processes import printed
 
 _MAKE = """
 import json, sys
@@ -54,9 +52,7 @@ def test_other_files_or_settings_are_another_catalogue(small: Path, tmp_path: Pa
 def test_another_process_with_another_hash_seed_makes_the_same(small: Path, tmp_path: Path) -> None:
     here = open_shop(small)
     for seed in ("0", "4711"):
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", _MAKE, str(small), str(tmp_path / seed)]
-        answer = json.loads(subprocess.check_output(command, env=env))
+        answer = json.loads(printed(_MAKE, small, tmp_path / seed, seed=seed))
         assert answer == [here.digest, list(here.index.search("good lamp"))]
     one, other = (next((tmp_path / s).glob("*/meta.json")).parent for s in ("0", "4711"))
     for path in one.iterdir():

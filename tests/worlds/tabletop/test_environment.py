@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import combinations
 
@@ -14,21 +11,6 @@ from ldm.worlds.tabletop import Tabletop, TabletopOptions, environment, physics
 from ldm.worlds.tabletop.environment import LIMIT, SPLITS, Play
 from ldm.worlds.tabletop.kinds import KINDS
 from tests.worlds.tabletop.conftest import PHYSICS
-
-_EPISODES = """
-import hashlib
-from ldm.worlds.tabletop import Tabletop, TabletopOptions
-env = Tabletop(TabletopOptions(controller="noisy"))
-seen = hashlib.sha256()
-for task in env.tasks("test")[:5]:
-    now = env.reset(task)
-    for number in range(8):
-        seen.update(repr(now).encode())
-        seen.update(env._play.state.vector.tobytes())
-        if not now.done:
-            now = env.step(now.admissible[number % len(now.admissible)])
-print(seen.hexdigest())
-"""
 
 
 def task_of(env: Tabletop, kind: str, split: str = "test") -> Task:
@@ -109,14 +91,6 @@ class TestPlaying:
         bowl = play(env).game.scene.fixtures[0].pose
         assert places[0] == places[1]
         assert 0.0005 < places[0].distance(bowl) < 0.04
-
-    @pytest.mark.slow
-    def test_another_hash_seed_gives_the_same_bytes(self) -> None:
-        def digest(seed: str) -> str:
-            env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-            return subprocess.check_output([sys.executable, "-c", _EPISODES], env=env, text=True)
-
-        assert digest("0") == digest("4242") != ""
 
     def test_the_protocol_names_the_physics_and_the_controller(self) -> None:
         exact, noisy = Tabletop(), Tabletop(TabletopOptions("noisy"))
