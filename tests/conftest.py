@@ -27,6 +27,9 @@ from ldm import registry
 from ldm.embed import minilm, sentence
 from ldm.llm import Message
 from ldm.memory import chroma
+from ldm.memory.growing import GrowingMemory
+from tests.embedder import BagOfWords
+from tests.memory.desk import fold_here
 from tests.memory.servers import Servers
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -139,6 +142,29 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.undo()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_configured() -> Iterator[None]:
+    """Keep the user's models and data from tests, and from processes that they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in {*os.environ} - {"LDM_SHARED_DATA"}:
+            if name.startswith("OPENAI_") or name.endswith(("_DATA", "_LLM", "LDM_DEBUG")):
+                patch.delenv(name)
+        yield
+
+
+def work_in(place: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Make a directory the working one, and let the default embedder take no time."""
+    patch.chdir(place)
+    patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "bag-of-words"))
+    return place
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory; nothing loads a real embedder."""
+    return work_in(tmp_path, monkeypatch)
+
+
 @pytest.fixture(autouse=True)
 def secrets_of_a_test_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one test declared a secret is none in the next."""
@@ -187,6 +213,12 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publish what is written to a memory, as users do."""
     monkeypatch.setattr(chroma, "publish_beside", PUBLISH)
     monkeypatch.setattr(chroma, "differences", DIFFERENCES)
+
+
+@pytest.fixture
+def folds_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Form batches in this process: to start one of their own takes far longer."""
+    monkeypatch.setattr(GrowingMemory, "_start_folding", fold_here)
 
 
 @pytest.fixture(scope="session", autouse=True)

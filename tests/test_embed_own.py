@@ -24,6 +24,7 @@ from tests.http import Handler, listening
 CLASS = "tests.embedder:BagOfWords"
 
 
+@pytest.mark.usefixtures("folds_here")
 def test_an_embedder_is_asked_once_for_a_text(tmp_path: Path) -> None:
     own = BagOfWords()
     with ldm.Memory.open(str(tmp_path / "m"), "desk", create=True, embedder=own) as memory:
@@ -59,7 +60,7 @@ def test_what_is_no_embedder_is_refused() -> None:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> str:
+def memory(tmp_path: Path, folds_here: None) -> str:
     place = str(tmp_path / "own")
     with ldm.Memory.open(place, "desk", create=True, embedder=BagOfWords()) as memory:
         for number in range(2):
@@ -145,8 +146,6 @@ def test_a_service_that_fails_is_named(
     assert len(Service.seen) == (3 if status == 500 else 1)
 
 
-def test_a_service_must_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def test_a_service_must_be_configured() -> None:
     with pytest.raises(ModelUnavailable, match="none is configured"):
         load_embedder("openai:small")

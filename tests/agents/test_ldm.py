@@ -164,7 +164,7 @@ def test_a_memory_recorded_in_one_dialect_works_in_the_other(tmp_path: Path) -> 
     from ldm.envs import load_env
     from ldm.types import Trajectory
 
-    episodes = records.read(DEMO, Trajectory)[::6]
+    episodes = records.read(DEMO, Trajectory)[::12]
     build(str(tmp_path), episodes, BagOfWords(), OfflineReasoner)
     memory = Memory.open(str(tmp_path), "alfworld", embedder=BagOfWords())
     env_class = load_env("alfworld")

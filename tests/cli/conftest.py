@@ -5,13 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from ldm.cli.app import main
-from ldm.envs.metadata import metadata_of, registered
-from tests.embedder import BagOfWords
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 
@@ -59,17 +56,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         return Outcome(code or 0, captured.out, captured.err)
 
     return command
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, without any data of the user's or a real embedder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
-    for env in registered()[0].values():
-        if source := metadata_of(env).data:
-            monkeypatch.delenv(source.variable or "unset", raising=False)
-    return tmp_path
 
 
 @pytest.fixture

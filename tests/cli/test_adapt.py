@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.agents.decomposition.ideal import Ideal
+from ldm.llm import Message
+from tests.agents.decomposition.ideal import halving
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer
 from tests.toy import ToyEnv, expert
@@ -27,27 +28,10 @@ TOY = ("--env", "tests.toy:ToyEnv", "--tasks", ",".join(IDS), "--llm", "fake")
 ADAPT = ("eval", *TOY, "--agent", "adapt")
 
 
-def ideal() -> Ideal:
-    """Divides a task into its two halves; the second needs a further division."""
-    can: dict[str, list[str]] = {}
-    plans: dict[str, str] = {}
-    for goal, task in TASKS.items():
-        way = list(expert(task))
-        half = len(way) // 2
-        first, second, last = f"{goal}, begin", f"{goal}, end", f"{goal}, really"
-        can |= {first: way[:half], last: way[half:]}
-        plans |= {
-            goal: f"Step 1: {first}\nStep 2: {second}\nExecution Order: Step 1 AND Step 2",
-            second: f"Step 1: {last}\nExecution Order: Step 1",
-        }
-    return Ideal(can, plans)
-
-
 def reply(body: dict[str, Any]) -> str:
-    from ldm.llm import Message
-
     messages = [Message(message["role"], message["content"]) for message in body["messages"]]
-    return "Hello." if len(messages) == 1 else ideal().reply(messages)
+    ideal = halving({goal: expert(task) for goal, task in TASKS.items()})
+    return "Hello." if len(messages) == 1 else ideal.reply(messages)
 
 
 def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServer) -> None:

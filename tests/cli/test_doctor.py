@@ -32,11 +32,9 @@ PACKAGES = cache(metadata.packages_distributions)
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty working directory and no settings, whatever machine the tests run on."""
+    """An empty working directory, whatever machine the tests run on."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES)
-    for name in ("ALFWORLD_DATA", "WEBSHOP_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def checks(run: Run, *args: object) -> dict[str, dict[str, Any]]:

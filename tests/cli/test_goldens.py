@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ldm import records
 from tests.agents import cook
 from tests.cli.transcript import Golden, Transcript, run_command
-from tests.conftest import CHECKOUT
-from tests.embedder import BagOfWords
-from tests.llm.server import Behaviour, FakeServer
+from tests.conftest import CHECKOUT, work_in
+from tests.llm.conftest import Serve
 from tests.run.recorded import interrupt_at, only_run
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -28,18 +25,13 @@ TOY = ("--env", "tests.toy:ToyEnv")
 ADEPT = (*TOY, "--agent", "tests.integration.agents:Adept", "--workers", "1")
 SHED = (*TOY, "--env.tasks", "10", "--env.shelves", "8")
 REFINE = ("refine", *SHED, "--depth", "8", "--workers", "1")
-SERVICE = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM")
-DATA = ("ALFWORLD_DATA", "WEBSHOP_DATA", "TEXTCRAFT_DATA", "LDM_DEBUG")
 
 
 def prepare(patch: pytest.MonkeyPatch, place: Path) -> None:
-    """Work in `place`, without settings of the user's and without a real embedder."""
-    patch.chdir(place)
-    patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "bag-of-words"))
+    """Work in `place`, at a terminal like any other."""
+    work_in(place, patch)
     patch.setenv("COLUMNS", "100")
     patch.setenv("TERM", "dumb")
-    for name in (*SERVICE, *DATA):
-        patch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
@@ -77,22 +69,6 @@ def transcript(
     path = GOLDENS / f"{request.node.name.removeprefix('test_')}.txt"
     golden = Golden(path, request.config.getoption("--update-goldens"))
     return Transcript(golden, {tmp_path: "<place>", CHECKOUT: "<checkout>", cache_home: "<cache>"})
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeServer]]:
-    """`serve(answer)` starts a model server that says what `answer` does, for all commands."""
-    servers: list[FakeServer] = []
-
-    def start(answer: Callable[[dict[str, Any]], str]) -> FakeServer:
-        servers.append(FakeServer(Behaviour(answer=answer)).__enter__())
-        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].url)
-        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.__exit__()
 
 
 def use(place: Path, transcript: Transcript) -> None:
@@ -176,8 +152,11 @@ class TestRefinements:
 
 
 class TestModels:
-    def test_autoplan(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
-        serve(cook.reply)
+    def test_autoplan(
+        self, transcript: Transcript, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", serve(answer=cook.reply).url)
+        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
         brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
         kind = (*SHORT["HEAT"][:-1], "cook", "--workers", "1")
         transcript.ldm(*kind, *brief)

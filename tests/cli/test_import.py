@@ -15,11 +15,6 @@ from tests.interchange.test_webshop_episodes import BUY, episode
 from tests.interchange.test_webshop_sessions import SHIPPED
 
 
-@pytest.fixture(autouse=True)
-def _nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WEBSHOP_DATA", raising=False)
-
-
 def episodes(folder: Path) -> Path:
     lines = [episode(*BUY, episode=i, reward=reward) for i, reward in enumerate((1.0, 0.5, 0.0))]
     path = folder / "agent.jsonl"

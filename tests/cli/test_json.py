@@ -10,7 +10,6 @@ import pytest
 from ldm import records
 from tests.cli.conftest import Run
 from tests.cli.tree import leaves
-from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
 
 TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1")
@@ -57,10 +56,8 @@ def test_every_command_is_asked_here_or_elsewhere() -> None:
 
 
 @pytest.mark.slow
-def test_each_prints_one_object(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
-    records.write(tmp_path / "data" / "train.jsonl", expert_trajectories())
+def test_each_prints_one_object(run: Run, place: Path) -> None:
+    records.write(place / "data" / "train.jsonl", expert_trajectories())
     names: dict[str, str] = {}
     for command, arguments in CALLS.items():
         outcome = run(*command.split(), *(names.get(word, word) for word in arguments), "--json")

@@ -17,13 +17,10 @@ ASKING = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Aski
 
 
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory and no settings."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_BASE_URL", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM"):
-        monkeypatch.delenv(name, raising=False)
+def surroundings(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and a key."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    return tmp_path
+    return place
 
 
 def all_files(place: Path) -> str:

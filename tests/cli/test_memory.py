@@ -20,12 +20,10 @@ from tests.toy import ToyOptions, expert_trajectories
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with toy data below data/; nothing loads a real model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
-    records.write(tmp_path / "data" / "toy" / "train.jsonl", expert_trajectories())
-    return tmp_path
+def place(place: Path) -> Path:
+    """A directory with toy data below data/."""
+    records.write(place / "data" / "toy" / "train.jsonl", expert_trajectories())
+    return place
 
 
 class TestBuilding:

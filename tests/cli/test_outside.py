@@ -148,7 +148,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "depot_outside", raising=False)
-    monkeypatch.delenv("DEPOT_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "_formats", formats._formats.__wrapped__)  # nothing is remembered

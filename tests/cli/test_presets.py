@@ -20,7 +20,6 @@ from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
-from tests.run.conftest import VARIABLES
 from tests.run.test_presets import TOY
 from tests.test_docs import problem
 
@@ -34,15 +33,9 @@ SHED = ("eval", "--preset", "shed.toml", "--trust", "--workers", "1")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "bag-of-words")
-    )
-    for name in (*VARIABLES, "HOTPOTQA_DATA"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "shed.toml").write_text(TOY)
-    return tmp_path
+def place(place: Path) -> Path:
+    (place / "shed.toml").write_text(TOY)
+    return place
 
 
 @pytest.fixture

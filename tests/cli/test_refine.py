@@ -12,7 +12,6 @@ import pytest
 
 from ldm import records
 from tests.cli.conftest import Run
-from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
 KNOWN = 2
@@ -31,18 +30,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, built: Path) -> Path:
-    """A directory with a memory of two episodes, built once; nothing loads a real model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
+def place(place: Path, run: Run, built: Path) -> Path:
+    """A directory with a memory of two episodes, built once."""
     if built.exists():
-        shutil.copytree(built, tmp_path, dirs_exist_ok=True)
-        return tmp_path
+        shutil.copytree(built, place, dirs_exist_ok=True)
+        return place
     episodes = expert_trajectories(options=ToyOptions(tasks=KNOWN, shelves=8))
-    records.write(tmp_path / "data" / "train.jsonl", episodes)
+    records.write(place / "data" / "train.jsonl", episodes)
     assert run("build-memory", "data").code == 0
-    shutil.copytree(tmp_path, built)
-    return tmp_path
+    shutil.copytree(place, built)
+    return place
 
 
 @pytest.fixture(scope="module")

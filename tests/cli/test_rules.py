@@ -11,11 +11,13 @@ import pytest
 
 from ldm import Build, Memory, build_memory
 from ldm.memory import inspect
+from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import DESCRIPTION, NAME, export_skills
 from ldm.reason.rules import Rule, Rules
 from ldm.types import Step, Task, Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
+from tests.memory.desk import fold_here
 from tests.toy import expert_trajectories
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -81,8 +83,10 @@ class TestRules:
         build_memory(episodes(2), "few", WARNED)
         run("memory", "rules", "--memory", "few").done("No rule of post holds")
 
-    @pytest.mark.slow
-    def test_an_own_memory_tells_its_pending_episodes_too(self, run: Run) -> None:
+    def test_an_own_memory_tells_its_pending_episodes_too(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(GrowingMemory, "_start_folding", lambda *_: None)
         with Memory.open("own", "post", embedder=BagOfWords(), create=True) as memory:
             for one in episodes(40):
                 with memory.record(one.task.goal) as episode:
@@ -92,6 +96,7 @@ class TestRules:
             assert memory.pending == 40
             assert memory.rules() is memory.rules()
             assert {"lorry", "van"} <= {one.action for one in memory.rules("").rules}
+            monkeypatch.setattr(GrowingMemory, "_start_folding", fold_here)
             memory.fold()
             text = "\n".join(memory.rules().lines())
         run("memory", "rules", "--memory", "own").done("lorry")

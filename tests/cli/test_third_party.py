@@ -12,7 +12,6 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
-from tests.embedder import BagOfWords
 
 pytestmark = pytest.mark.slow
 
@@ -60,15 +59,11 @@ def episodes(surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(autouse=True)
-def place(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory where the package is installed and nothing is configured."""
-    monkeypatch.chdir(tmp_path)
+def place(target: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory where the package is installed."""
     monkeypatch.syspath_prepend(target)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
-    for name in ("POST_OFFICE_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "letters.jsonl").write_text(LETTERS)
-    return tmp_path
+    (place / "letters.jsonl").write_text(LETTERS)
+    return place
 
 
 def test_its_data_are_checked(run: Run, place: Path) -> None:

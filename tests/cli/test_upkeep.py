@@ -155,7 +155,7 @@ class TestFold:
     def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
 
-    @pytest.mark.slow
+    @pytest.mark.usefixtures("folds_here")
     def test_pending_additions_become_a_generation(self, run: Run) -> None:
         memory = ldm.Memory.open("mine", "desk", create=True)
         for score in (1, 0):

@@ -93,7 +93,6 @@ def test_no_command_imports_what_lies_in_the_working_directory(place: Path, mark
         f"build-memory {episodes} --per-kind 1",
         "memory show",
         "memory verify",
-        f"{evaluation} random",
         f"{evaluation} ldm",
     )
     done = subprocess.run(

@@ -23,7 +23,6 @@ from ldm.records import dumps, loads, write
 from ldm.text import guard
 from ldm.types import Note
 from tests.cli.conftest import Run
-from tests.embedder import BagOfWords
 from tests.hostile.small import small_memory
 from tests.http import Handler, listening
 from tests.toy import expert_trajectories
@@ -178,15 +177,13 @@ MEMORY_COMMANDS = (
 
 
 @pytest.fixture
-def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sound(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a memory and trajectories; a faulty server is not asked for long."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
     monkeypatch.setattr("ldm.servers.PAUSE", 0.0)
-    write(tmp_path / "sound.trajectories.jsonl", expert_trajectories()[:4])
-    small_memory(tmp_path).rename(tmp_path / "sound")
-    export_pack(str(tmp_path / "sound"), "toy", tmp_path / "sound.ldmpack")
-    return tmp_path
+    write(place / "sound.trajectories.jsonl", expert_trajectories()[:4])
+    small_memory(place).rename(place / "sound")
+    export_pack(str(place / "sound"), "toy", place / "sound.ldmpack")
+    return place
 
 
 @pytest.mark.parametrize("command", MEMORY_COMMANDS)

@@ -34,13 +34,6 @@ __all__ = ["serve"]
 HOSTILE = "\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202emug\u2066\x00\x08\r\x7f[/b]"
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
-    return tmp_path
-
-
 def hostile(trajectory: Trajectory) -> Trajectory:
     """A trajectory with a hostile text in every field that takes any."""
     task = trajectory.task
@@ -87,7 +80,7 @@ def test_what_trajectories_and_memories_hold_is_printed_harmlessly(run: Run, pla
     assert HOSTILE in json.dumps(json.loads(listed.out), ensure_ascii=False).replace(
         json.dumps(HOSTILE, ensure_ascii=False)[1:-1], HOSTILE
     )
-    assert Memory.open(str(place / ".ldm/memory"), "toy", embedder=BagOfWords("words"))
+    assert Memory.open(str(place / ".ldm/memory"), "toy", embedder=BagOfWords())
 
 
 def test_errors_quote_it_harmlessly(run: Run, place: Path) -> None:

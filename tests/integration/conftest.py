@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.conftest import place, run, serve, server
+from tests.cli.conftest import run, serve, server
 from tests.integration import forks
 
-__all__ = ["place", "run", "serve", "server"]
+__all__ = ["run", "serve", "server"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -255,11 +255,11 @@ def building(*options: str, program: Sequence[str] = LDM) -> Command:
     )
 
 
-def importing(source: Path) -> Command:
+def importing(source: Path, program: Sequence[str] = LDM) -> Command:
     """`ldm import` of trajectories, as something to be killed: its file is whole, or not there."""
 
     def start(place: Path) -> list[str]:
-        return [*LDM, "import", str(source), "--out", str(place / "out.jsonl")]
+        return [*program, "import", str(source), "--out", str(place / "out.jsonl")]
 
     def digest(place: Path) -> str:
         left = sorted(path.name for path in place.iterdir())

@@ -16,7 +16,6 @@ import base64
 import gzip
 import hashlib
 import importlib
-import io
 import json
 import os
 import re
@@ -26,18 +25,18 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ldm
-from ldm.cli.app import main
 from ldm.llm import Message
 from tests.agents import cook
-from tests.agents.decomposition.ideal import Ideal
+from tests.agents.decomposition.ideal import halving
 from tests.cases import cases
+from tests.cli.transcript import run_command
 from tests.conftest import CHECKOUT
 from tests.llm.server import Behaviour, FakeServer, fitting
 from tests.toy import ToyEnv, ToyOptions, expert, expert_trajectories
@@ -66,15 +65,8 @@ def filled(name: str, **names: object) -> str:
 
 def ldm_main(name: str, *more: str, **names: object) -> tuple[str, str]:
     """Run a command in this process; return its standard output and standard error."""
-    words = [*filled(name, **names).split(), *more]
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setenv("PYTHONSAFEPATH", "1")  # main sets it
-        patch.setattr(sys, "argv", ["ldm", *words])
-        with pytest.raises(SystemExit) as finished:
-            main()
-    assert not finished.value.code, err.getvalue()
-    return out.getvalue(), err.getvalue()
+    outcome = run_command(*filled(name, **names).split(), *more).done()
+    return outcome.out, outcome.err
 
 
 def play(name: str, **names: object) -> Facts:
@@ -211,19 +203,9 @@ def handy(texts: list[str], form: Facts) -> str:
     return f"Act: {actions[min(done, len(actions) - 1)]}"
 
 
-def dividing() -> Callable[[list[str], Facts], str]:
+def dividing(texts: list[str], form: Facts) -> str:
     """Divide each task in two, and the second part once more."""
-    can, plans = dict[str, Sequence[str]](), dict[str, str]()
-    for goal, actions in ways().items():
-        half = len(actions) // 2
-        first, second, last = f"{goal}, begin", f"{goal}, end", f"{goal}, really"
-        can |= {first: actions[:half], last: actions[half:]}
-        plans |= {
-            goal: f"Step 1: {first}\nStep 2: {second}\nExecution Order: Step 1 AND Step 2",
-            second: f"Step 1: {last}\nExecution Order: Step 1",
-        }
-    ideal = Ideal(can, plans)
-    return lambda texts, form: ideal.reply([Message("user", text) for text in texts])
+    return halving(ways()).reply([Message("user", text) for text in texts])
 
 
 #: What a planner replies: its first plan, then one for each that failed.
@@ -266,9 +248,6 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     site, package = tmp_path_factory.mktemp("site"), CHECKOUT / "tests" / "thirdparty"
     announce("ldm-post-office", package / "pyproject.toml", site)
     with pytest.MonkeyPatch.context() as patch:
-        for name in os.environ:
-            if name.startswith(("OPENAI_", "LDM_")) or name.endswith("_DATA"):
-                patch.delenv(name)
         for place in (package, site):
             patch.syspath_prepend(place)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (*sys.path, str(CHECKOUT)))))
@@ -356,7 +335,7 @@ def autoplan(use_house: Use) -> Facts:
 
 
 def adapt(use_house: Use) -> Facts:
-    with model(dividing()) as asked:
+    with model(dividing) as asked:
         played = play("adapt")
     return {**played, **asked}
 

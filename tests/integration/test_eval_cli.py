@@ -19,16 +19,9 @@ from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
 from tests.toy import expert_trajectories
 
+pytestmark = pytest.mark.usefixtures("place")
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--agent.budget", "20")
 ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Each test works in a directory of its own, without data of the user's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
-    return tmp_path
 
 
 def only_run(place: Path) -> Path:
@@ -106,8 +99,7 @@ class TestMemories:
     MINDFUL = (*ADEPT[:-1], "tests.integration.agents:Mindful")
 
     @pytest.fixture(autouse=True)
-    def remembering(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("ldm.embed.load_embedder", lambda _=None: BagOfWords())
+    def remembering(self, place: Path) -> None:
         build(".ldm/memory", expert_trajectories(), BagOfWords(), OfflineReasoner)
 
     def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:

@@ -42,7 +42,7 @@ def test_resuming_a_killed_build_gives_what_an_undisturbed_one_gives(tmp_path: P
 def test_a_killed_import_of_trajectories_leaves_a_whole_file_or_none(tmp_path: Path) -> None:
     source = tmp_path / "source.jsonl"
     records.write(source, expert_trajectories(options=ToyOptions(tasks=40)) * 25)
-    attempts = kill_and_resume(importing(source), tmp_path, kills=3, seed=1)
+    attempts = kill_and_resume(importing(source, QUICK), tmp_path, kills=3, seed=1)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)
 

@@ -15,7 +15,6 @@ from ldm.memory import record
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
-from tests.embedder import BagOfWords
 from tests.llm.server import FakeServer
 from tests.reason.scripted import items_in
 from tests.toy import ToyOptions, expert_trajectories
@@ -54,12 +53,10 @@ def reply(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
+def place(place: Path) -> Path:
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
-    records.write(tmp_path / "data" / "train.jsonl", episodes)
-    return tmp_path
+    records.write(place / "data" / "train.jsonl", episodes)
+    return place
 
 
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:

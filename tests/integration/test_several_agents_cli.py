@@ -41,8 +41,7 @@ def knows_its_way(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeServer:
-    monkeypatch.chdir(tmp_path)
+def server(serve: Serve, monkeypatch: pytest.MonkeyPatch, place: Path) -> FakeServer:
     server = serve(answer=knows_its_way)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")

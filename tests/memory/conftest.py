@@ -10,10 +10,8 @@ import pytest
 import sklearn.cluster  # noqa: F401 - a fork beside a thread that imports it waits for ever
 
 from ldm.memory import Memory, build
-from ldm.memory.growing import GrowingMemory
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
-from tests.memory.desk import fold_here
 from tests.memory.servers import Servers
 from tests.toy import expert_trajectories
 
@@ -64,12 +62,6 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
 def copy(toy: Path, tmp_path: Path) -> str:
     """The place of a copy of the toy memory, to be changed."""
     return str(shutil.copytree(toy, tmp_path / "copy"))
-
-
-@pytest.fixture
-def folds_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Form batches in this process: to start one of their own takes far longer."""
-    monkeypatch.setattr(GrowingMemory, "_start_folding", fold_here)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
 from tests.agents import washer
 from tests.cli.test_adapt import IDS, reply
-from tests.embedder import BagOfWords
+from tests.conftest import work_in
 from tests.llm.server import Behaviour, FakeServer
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -50,9 +50,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     known = expert_trajectories(options=ToyOptions(tasks=2))
     records.write(place / "data" / "train.jsonl", known)
     with pytest.MonkeyPatch.context() as patch:  # for as long as it takes to record them
-        patch.chdir(place)
-        patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords("bag-of-words"))
-        return _recorded(place)
+        return _recorded(work_in(place, patch))
 
 
 def _recorded(place: Path) -> Recorded:

@@ -10,25 +10,8 @@ import pytest
 import ldm
 from ldm import records
 from ldm.run.runtime import Runtime
-from tests.embedder import BagOfWords
+from tests.conftest import work_in
 from tests.toy import ToyOptions, expert_trajectories
-
-VARIABLES = (
-    *("OPENAI_BASE_URL", "OPENAI_API_KEY", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM"),
-    *("ALFWORLD_DATA", "WEBSHOP_DATA", "TEXTCRAFT_DATA", "LDM_DEBUG"),
-)
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory: empty, without settings of the user's or a real embedder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "bag-of-words")
-    )
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +21,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     records.write(directory / "data" / "train.jsonl", known)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
+        work_in(directory, patch)
         ldm.build_memory(directory / "data", str(directory / ".ldm" / "memory"))
     return directory
 

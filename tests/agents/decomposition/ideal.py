@@ -49,6 +49,23 @@ class Ideal:
         return f"Act: {actions[step_count]}" if step_count < len(actions) else "Act: task completed"
 
 
+def halving(ways: Mapping[str, Sequence[str]]) -> Ideal:
+    """Divides a task into its two halves; the second needs a further division.
+
+    ways: task → the actions that do it.
+    """
+    can, plans = dict[str, Sequence[str]](), dict[str, str]()
+    for goal, actions in ways.items():
+        half = len(actions) // 2
+        first, second, last = f"{goal}, begin", f"{goal}, end", f"{goal}, really"
+        can |= {first: actions[:half], last: actions[half:]}
+        plans |= {
+            goal: f"Step 1: {first}\nStep 2: {second}\nExecution Order: Step 1 AND Step 2",
+            second: f"Step 1: {last}\nExecution Order: Step 1",
+        }
+    return Ideal(can, plans)
+
+
 def play(
     env: Environment,
     task: Task,
