@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ldm import records
+from ldm.cli.app import every_command
 from tests.cli.conftest import Run
-from tests.cli.tree import leaves
 from tests.toy import expert_trajectories
 
 TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1")
@@ -45,8 +45,8 @@ ELSEWHERE = {"autoplan"}
 def commands() -> set[str]:
     """Return the names of all commands that have --json."""
     return {
-        " ".join(path)
-        for path, command in leaves().items()
+        words
+        for words, command in every_command()
         if any("--json" in parameter.opts for parameter in command.params)
     }
 

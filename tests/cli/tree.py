@@ -26,8 +26,3 @@ def _below(
         below = command.get_command(context, name)
         inner = typer.Context(below, info_name=name, parent=context)
         yield from _below(below, inner, (*path, name))
-
-
-def leaves() -> dict[tuple[str, ...], Any]:
-    """Return words → command of all that are not groups."""
-    return {p: c for p, c in command_tree().items() if not hasattr(c, "list_commands")}

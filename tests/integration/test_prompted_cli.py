@@ -203,10 +203,11 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data").code == 0
-        run(*self.REFINE, "--dry-run", *MODEL, "--models.concurrency", "2").done()
+        few = (*self.REFINE, "--limit", "1", "--dry-run")
+        run(*few, *MODEL, "--models.concurrency", "2").done()
         (first,) = (place / "runs").glob("refine-*")
         no_server(monkeypatch)
-        run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again").done()
+        run(*few, "--replay", first, "--runs", "again").done()
         (second,) = (place / "again").glob("refine-*")
         assert explored(first) == explored(second)
 

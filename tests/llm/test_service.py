@@ -63,16 +63,6 @@ class TestStatuses:
         requests = [body for body in server.bodies if body["messages"][-1]["content"] == "x"]
         assert len(requests) == 1
 
-    def test_an_unknown_parameter_fails_one_call_only(self, serve: Serve, connect: Connect) -> None:
-        server = serve()
-        client = connect(server)
-        client.capabilities("m")
-        server.behaviour.status, server.behaviour.complaint = 422, "the messages are odd"
-        with pytest.raises(ModelError, match="the messages are odd"):
-            client.model("m").complete(ask("x"))
-        server.behaviour.status = 0
-        assert client.model("m").complete(ask("x")).text
-
 
 class TestTime:
     def test_an_answer_byte_by_byte_is_given_up(self, serve: Serve, connect: Connect) -> None:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
-from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
+from ldm.envs.metadata import Metadata, ShippedSplits
 from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 
-from .data import Letter, read
 
-VARIABLE = "POST_OFFICE_DATA"
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A letter for a person, and the room where that person is."""
+
+    person: str
+    room: str
+
+
 ROOMS = ("attic", "cellar", "kitchen", "library", "studio")
+SPLITS = ("demo_explore", "demo_test")
 #: Who is where in the demo: the same people in both splits, so that a memory can help.
 DEMO: tuple[Letter, ...] = (
     Letter("Ms Lark", "studio"),
@@ -32,7 +38,6 @@ DEMO: tuple[Letter, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PostOfficeOptions:
-    data: Annotated[str | None, "Folder with letters.jsonl; none: the demo's letters"] = None
     start: Annotated[str, "The first room"] = "hall"
 
 
@@ -45,24 +50,14 @@ class PostOffice(EnvironmentBase):
         actions=("go to ROOM", "give the letter to PERSON"),
         kinds={"deliver": "give the letter to the person it is for"},
     )
-    metadata = Metadata(
-        data=DataSource(
-            "post_office.data", VARIABLE, "letters.jsonl", "Write one: a letter in each line."
-        ),
-        shipped=ShippedSplits("demo_explore", "demo_test"),
-        batch_size=4,
-    )
-    default_split = "test"
-    train_splits = ("train", "demo_explore")
+    metadata = Metadata(shipped=ShippedSplits("demo_explore", "demo_test"), batch_size=4)
+    default_split = "demo_test"
+    train_splits = ("demo_explore",)
     Options = PostOfficeOptions
     options: PostOfficeOptions
 
     def __init__(self, options: PostOfficeOptions) -> None:
         super().__init__(options)
-        self._letters = {"demo_explore": DEMO, "demo_test": DEMO}
-        if options.data is not None:
-            letters = read(Path(options.data))
-            self._letters |= {"train": letters[::2], "test": letters[1::2]}
         self._place, self._person, self._done = "", "", True
         self._people: dict[str, str] = {}
 
@@ -70,19 +65,15 @@ class PostOffice(EnvironmentBase):
         return {"environment": "post_office", "version": 1, "start": self.options.start}
 
     def tasks(self, split: str) -> Sequence[Task]:
-        letters = self._letters.get(split)
-        if letters is None:
-            raise LdmError(
-                f"post_office has no split {split!r} here.",
-                f"Splits: {', '.join(self._letters)}; train and test need {VARIABLE}.",
-            )
+        if split not in SPLITS:
+            raise LdmError(f"post_office has no split {split!r}.", f"Splits: {', '.join(SPLITS)}.")
         return [
             Task(f"{split}/{n}", "post_office", split, f"deliver to {letter.person}", "deliver")
-            for n, letter in enumerate(letters)
+            for n, letter in enumerate(DEMO)
         ]
 
     def reset(self, task: Task) -> TimeStep:
-        self._people = {letter.person: letter.room for letter in self._letters[task.split]}
+        self._people = {letter.person: letter.room for letter in DEMO}
         self._person = task.goal.removeprefix("deliver to ")
         self._place, self._done = self.options.start, False
         return self._answer(f"You are in the {self._place} with a letter. Rooms: {_listed(ROOMS)}.")
