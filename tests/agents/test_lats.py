@@ -39,7 +39,7 @@ class Fork(EnvironmentBase):
     card: Card = field(
         default=Card("fork", "A way forks. One end is right.", ("go MOVE: take that way",))
     )
-    state: str = ""
+    at: str = ""
 
     def tasks(self, split: str) -> Sequence[Task]:
         return [Task("test/fork", "fork", "test", "find the right end", "way")]
@@ -48,20 +48,23 @@ class Fork(EnvironmentBase):
         return {"environment": "fork"}
 
     def reset(self, task: Task) -> TimeStep:
-        self.state = ""
+        self.at = ""
         return TimeStep("You stand at the first fork.")
 
     def step(self, action: str) -> TimeStep:
         move = action.removeprefix("go ")
         if len(move) != 1:
             return TimeStep("There is no such way.", valid=False)
-        self.state += move
-        done = self.state in self.rewards or len(self.state) == self.ends
-        reward = self.rewards.get(self.state, 0.0)
-        return TimeStep(f"You are at {self.state}.", reward=reward, done=done)
+        self.at += move
+        done = self.at in self.rewards or len(self.at) == self.ends
+        reward = self.rewards.get(self.at, 0.0)
+        return TimeStep(f"You are at {self.at}.", reward=reward, done=done)
 
     def fork(self) -> Environment:
         return replace(self)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 @dataclass
@@ -399,7 +402,7 @@ class TestMovingInTheEnvironment:
 
             def step(self, action: str) -> TimeStep:
                 now = super().step(action)
-                return self.changed(now) if moment != "opening" and self.state == "b" else now
+                return self.changed(now) if moment != "opening" and self.at == "b" else now
 
         env = Unsteady({})
         llm = Scripted(Guide({"": "ab"}, {"b": 0.9}))

@@ -20,13 +20,22 @@ BRIEF = ("--iterations", "2", "--batch", "3", "--workers", "1", "--llm", "reader
 AUTOPLAN = ("autoplan", "--env", "hotpotqa", "--kind", "all", *BRIEF)
 
 
-def reflecting(server: FakeServer) -> list[str]:
-    """The requests for reflections, as text."""
-    return [t for t in map(text, server.bodies) if "You look back at an attempt" in t]
-
-
 def text(body: dict[str, Any]) -> str:
     return "\n".join(message["content"] for message in body["messages"])
+
+
+def only_reflections_are_shown_the_solution(server: FakeServer) -> None:
+    requests = [text(body) for body in server.bodies]
+    reflections = [one for one in requests if "You look back at an attempt" in one]
+    assert len(reflections) == 2 * 3 * 3
+    for request in reflections:
+        goal = request.partition("<task>\n")[2].partition("\n</task>")[0]
+        question = known()[goal]
+        assert f'The answer is "{question.answer}".' in request
+        assert all(f'"{title}"' in request for title in question.titles)
+    others = [one for one in requests if "<so-far>" in one]
+    assert others
+    assert not [request for request in others if "The answer is" in request]
 
 
 def test_one_plan_for_all_kinds_is_made_and_evaluated(
@@ -39,6 +48,7 @@ def test_one_plan_for_all_kinds_is_made_and_evaluated(
     assert {e.result.task.kind for one in plan.iterations for e in one.experiences} > {"bridge"}
     # What was published for it (§4.2, §4.1).
     assert (plan.settings["steps"], plan.settings["pool"], len(plan.pool)) == ("10", "50", 50)
+    only_reflections_are_shown_the_solution(server)
     assert "Evaluated on 6 tasks of demo_test." in outcome.out
     for column in ("bridge", "comparison"):
         assert column in outcome.out
@@ -47,19 +57,3 @@ def test_one_plan_for_all_kinds_is_made_and_evaluated(
     assert (evaluated["split"], evaluated["success_rate"]) == ("demo_test", 1)
     learnt = ("--split", "demo_train", "--tasks", plan.pool[0], "--agent.plans", "plans")
     run(*command, *learnt).refused("of the plans of autoplan")
-
-
-def test_reflections_are_shown_the_solution_and_nobody_else_is(
-    run: Run, place: Path, server: FakeServer
-) -> None:
-    assert run(*AUTOPLAN, "--eval", "demo_test", "--limit", "2").code == 0
-    reflections = reflecting(server)
-    assert len(reflections) == 2 * 3 * 3
-    for request in reflections:
-        goal = request.partition("<task>\n")[2].partition("\n</task>")[0]
-        question = known()[goal]
-        assert f'The answer is "{question.answer}".' in request
-        assert all(f'"{title}"' in request for title in question.titles)
-    others = [t for t in map(text, server.bodies) if "<so-far>" in t]
-    assert others
-    assert not [request for request in others if "The answer is" in request]

@@ -40,6 +40,9 @@ class Kitchen(EnvironmentBase):
     def fork(self) -> Kitchen:
         return copy.copy(self)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def task(self, name: str) -> Task:
         thing = self.layout[name][0].split()[0]
         goal = f"cool some {thing} and put it in cabinet."

@@ -40,68 +40,45 @@ from tests.toy import ToyOptions, expert_trajectories
 
 __all__ = ["serve"]
 
-COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")
-REFINE = ("refine", *COMMON, "--env.shelves", "8", "--depth", "12")
-EVAL = ("eval", *COMMON, "--env.shelves", "5", "--agent.budget", "12", "--limit", "4")
 RANDOM = Evaluate(TOY, agent="random", limit=2)
 
-#: Goes on with a run: from the command line and from Python.
-GO_ON: dict[str, Callable[[Path], object]] = {
-    "command": lambda run: run_command(manifest(run)["command"], "--resume", run, "--workers", "1"),
-    "python": resume,
-}
 
-
-def start_and_interrupt(way: str, task: str, *command: str) -> LdmError | None:
-    """Run a command, or its counterpart, interrupted at a task; return the error from Python."""
-    runtime = Runtime(workers=1)
+def interrupted(task: str, experiment: Callable[[], object]) -> Interrupted:
+    """Do an experiment, interrupted at a task; return the error."""
     with pytest.MonkeyPatch.context() as patch:
         interrupt_at(patch, task)
-        if way == "command":
-            outcome = run_command(*command)
-            assert outcome.code == 130, outcome.err
-            assert "Stopped: " in outcome.err
-            return None
-        experiment: Callable[[], object] = partial(
-            ldm.evaluate_all, EVALUATION, Grid(control="random"), runtime=runtime
-        )
-        if command == REFINE:
-            experiment = partial(ldm.refine, REFINEMENT, runtime=runtime)
         with pytest.raises(Interrupted) as stopped:
             experiment()
     return stopped.value
 
 
+def go_on(run: Path) -> None:
+    """Go on with a run from the command line."""
+    command = manifest(run)["command"]
+    assert run_command(command, "--resume", run, "--workers", "1").code == 0
+
+
 class TestGoingOn:
-    @pytest.mark.parametrize(("first", "then"), [("python", "command"), ("command", "python")])
-    def test_with_evaluations(self, first: str, then: str, remembering: Path) -> None:
-        whole = ldm.evaluate_all(
-            EVALUATION, Grid(control="random"), runtime=Runtime(Path("whole"), workers=1)
-        )
-        task = whole[0].results[2].task.id
-        error = start_and_interrupt(first, task, *EVAL, "--control", "random")
+    def test_with_evaluations(self, remembering: Path, quiet: Runtime) -> None:
+        evaluate = partial(ldm.evaluate_all, EVALUATION, Grid(control="random"))
+        whole = evaluate(runtime=Runtime(Path("whole"), workers=1))
+        stopped = interrupted(whole[0].results[2].task.id, partial(evaluate, runtime=quiet))
         run = only_run("ToyEnv-test-ldm-")
-        if error is not None:
-            assert error.message == f"Stopped: 2 of 4 are recorded in {run}."
-            assert error.remedy == f"Resume with `ldm eval --resume {run} --trust`."
+        assert stopped.message == f"Stopped: 2 of 4 are recorded in {run}."
+        assert stopped.remedy == f"Resume with `ldm eval --resume {run} --trust`."
         assert not (run / "episodes.jsonl").exists()
-        GO_ON[then](run)
+        go_on(run)
         assert files(Path("runs"), remembering) == files(Path("whole"), remembering)
 
-    @pytest.mark.parametrize(
-        ("first", "then"),
-        [("python", "command"), pytest.param("command", "python", marks=pytest.mark.slow)],
-    )
-    def test_with_refinements(self, first: str, then: str, remembering: Path) -> None:
-        error = start_and_interrupt(first, "train/fetch-8", *REFINE)
+    def test_with_refinements(self, remembering: Path, quiet: Runtime) -> None:
+        stopped = interrupted("train/fetch-8", partial(ldm.refine, REFINEMENT, runtime=quiet))
         run = only_run()
-        if error is not None:
-            assert error.remedy == f"Resume with `ldm refine --resume {run} --trust`."
-        GO_ON[then](run)
-        interrupted = memory(remembering), files(Path("runs"), remembering)
+        assert stopped.remedy == f"Resume with `ldm refine --resume {run} --trust`."
+        go_on(run)
+        resumed = memory(remembering), files(Path("runs"), remembering)
         assert run_command("memory", "rollback", "0", "--yes").code == 0
         ldm.refine(REFINEMENT, runtime=Runtime(Path("whole"), workers=1))
-        assert interrupted == (memory(remembering), files(Path("whole"), remembering))
+        assert resumed == (memory(remembering), files(Path("whole"), remembering))
 
     def test_with_a_dry_run_which_adds_nothing_until_it_is_resumed(
         self, remembering: Path, quiet: Runtime
