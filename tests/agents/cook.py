@@ -12,9 +12,9 @@ import re
 from typing import Any
 
 from tests.agents.scripted import Scripted
+from tests.agents.washer import block
 
 HABIT = "toaster"
-_BLOCK = r"<{0}>\n(.*?)\n</{0}>"
 
 
 def cook() -> Scripted:
@@ -40,18 +40,13 @@ def answer(contents: list[str]) -> str:
     if "You improve a plan" in system:
         return improved(question)
     if "You put an action" in system:
-        (sentence,) = re.findall(_BLOCK.format("said"), question, re.DOTALL)
-        return f"Act: {str(sentence).removeprefix('try to ')}"
+        sentence = block("said", [question])
+        return f"Act: {sentence.removeprefix('try to ')}"
     both = play(system, question)
     thought, _, action = both.partition("\n")
     if question.endswith("begins with Think:"):
         return thought
     return action if question.endswith("begins with Act:") else both
-
-
-def block(tag: str, text: str) -> str:
-    match = re.search(_BLOCK.format(tag), text, re.DOTALL)
-    return match[1] if match else ""
 
 
 def summary(question: str) -> str:
@@ -84,13 +79,15 @@ def improved(question: str) -> str:
 
 def play(system: str, question: str) -> str:
     """The next thought and action of a household task of the kind heat."""
-    plan = block("plan", system)
+    plan = block("plan", [system])
     match = re.search(r"heat the object with a (\w+)", plan)
     appliance = f"{match[1] if match else HABIT} 1"
-    goal = re.search(r"(?:heat some|a hot) (\w+)(?: and put it)? in (\w+)", block("task", question))
+    goal = re.search(
+        r"(?:heat some|a hot) (\w+)(?: and put it)? in (\w+)", block("task", [question])
+    )
     assert goal
     kind, place = goal.groups()
-    trace = re.sub(r"\nThink: .*\Z", "", block("so-far", question))
+    trace = re.sub(r"\nThink: .*\Z", "", block("so-far", [question]))
     places = re.findall(r"\ba ([a-z]+ \d+)", trace.split("Act:")[0])
     acts = re.findall(r"^Act: (.*)$", trace, re.MULTILINE)
     last = trace.rsplit("Observation: ", 1)[-1]

@@ -16,7 +16,15 @@ from ldm.errors import BudgetSpent
 from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions, Tree
 from ldm.explore.refine import Explorer
 from ldm.explore.tree import path_to
-from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations, rollback
+from ldm.memory import (
+    FormationOptions,
+    Generation,
+    IndexedTuple,
+    Memory,
+    build,
+    extend,
+    generations,
+)
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Agreement, Process, State
 from ldm.reason.offline import OfflineReasoner
@@ -260,11 +268,12 @@ class TestTheConcentrationTest:
 
 
 class TestTheNextGeneration:
-    def made(self, place: Path, explored: list[ExploredGoal]) -> None:
-        (base,) = generations(str(place), "toy")
+    def made(self, place: Path, explored: list[ExploredGoal]) -> Generation:
+        base = generations(str(place), "toy")[0]
         rows = [row for one in explored for row in one.added]
         tasks = [one.task.id for one in explored]
-        extend(str(place), base, rows, BagOfWords(), tasks=tasks, settings={"width": "4"})
+        settings = {"width": "4"}
+        return extend(str(place), base, rows, BagOfWords(), tasks=tasks, settings=settings)
 
     @pytest.fixture
     def richer(self, tmp_path: Path, explored: list[ExploredGoal]) -> Path:
@@ -293,10 +302,7 @@ class TestTheNextGeneration:
 
     def test_made_twice_is_there_once(self, richer: Path, explored: list[ExploredGoal]) -> None:
         before = generations(str(richer), "toy")
-        rows = [row for one in explored for row in one.added]
-        tasks = [one.task.id for one in explored]
-        settings = {"width": "4"}
-        again = extend(str(richer), before[0], rows, BagOfWords(), tasks=tasks, settings=settings)
+        again = self.made(richer, explored)
         assert (again, generations(str(richer), "toy")) == (before[1], before)
 
     def test_does_not_repeat_what_the_memory_holds(self, richer: Path) -> None:
@@ -305,16 +311,6 @@ class TestTheNextGeneration:
         created = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
         assert (created.number, created.tuples) == (2, base.tuples)
         assert opened(richer).rows == rows
-
-    def test_goes_with_a_rollback_and_can_be_made_again(
-        self, richer: Path, poor: Path, explored: list[ExploredGoal]
-    ) -> None:
-        rows, record = opened(richer).rows, opened(richer).record
-        before = rollback(str(richer), "toy", 0)
-        assert [one.number for one in before] == [0, 1]
-        assert opened(richer).rows == opened(poor).rows
-        self.made(richer, explored)
-        assert (opened(richer).rows, opened(richer).record) == (rows, record)
 
 
 class TestAnEnvironmentWithoutForksAndWithoutAdmissibleActions:

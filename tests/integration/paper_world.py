@@ -10,6 +10,7 @@ from typing import Any
 
 from ldm.episode import EnvironmentBase
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
+from tests.agents.decomposition.ideal import block
 from tests.reason.scripted import Reply, items_in
 
 PLACES = ("fridge 1", "shelf 1", *(f"cabinet {n}" for n in range(1, 7)), "countertop 1")
@@ -88,11 +89,6 @@ def played(env: Kitchen, name: str, actions: Sequence[str]) -> Trajectory:
         steps.append(Step(action, now.observation, now.reward))
     assert now.done, name
     return Trajectory(task, opening, tuple(steps), now.reward, now.reward == 1.0, "human")
-
-
-def last(question: str, tag: str) -> str:
-    """What stands between tags, the last time; "" where nothing does."""
-    return "".join(re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", question, re.DOTALL)[-1:])
 
 
 def people() -> list[Trajectory]:
@@ -180,14 +176,14 @@ def _sort(text: str) -> str:
 
 def _actions(question: str) -> list[str]:
     """Return the next action, and others worth trying, the most plausible first."""
-    now, did = last(question, "now"), last(question, "notes-so-far")
+    now, did = block("now", question), block("notes-so-far", question)
     if match := re.search(r"On the (.+?), you see (\w+ \d)\.", now):
         return [f"take {match[2]} from {match[1]}"]
     if taken := re.search(r"take (\w+ \d) from", did):
         place = "cabinet 1" if "cool " in did.partition("Did:")[2] else "fridge 1"
         act = "put {} in/on {}" if place == "cabinet 1" else "cool {} with {}"
         return [act.format(taken[1], place) if f"to the {place}." in now else f"go to {place}"]
-    goal = last(question, "task")
+    goal = block("task", question)
     examples = re.findall(r"^task: (.*)\n(?:.*\n)*?action: go to (.*)", question, re.MULTILINE)
     same = [place for task, place in examples if task == goal][::-1]
     counts = Counter(place for _, place in examples)

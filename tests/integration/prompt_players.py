@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.integration.paper_world import last
+from tests.agents.decomposition.ideal import block
 from tests.reason.scripted import Reply, items_in
 
 APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "hot": "microwave", "cool": "fridge"}
@@ -145,15 +145,15 @@ def householder(question: str) -> Reply:
     """Answer as somebody who does household tasks."""
     if (reply := answer(question)) is not None:
         return reply
-    goal = last(question, "task")
+    goal = block("task", question)
     if "Summarise the course" in question:
         household = Household(goal)
         for seen, done in re.findall(r"seen: (.*)\n   done: (.*)", question):
             household.see(seen)
             household.do(done)
         return {"summary": household.summary}
-    now, start = last(question, "now"), last(question, "start") or last(question, "now")
-    household = Household.read(goal, last(question, "notes-so-far"))
+    now, start = block("now", question), block("start", question) or block("now", question)
+    household = Household.read(goal, block("notes-so-far", question))
     household.see(now)
     listed = start.partition("you see ")[2] if "middle of a room" in start else ""
     return {"action": household.next(re.findall(THING, listed), now)}
@@ -165,7 +165,7 @@ def buyer(question: str) -> Reply:
         return reply
     if "Summarise the course" in question:
         return {"summary": f"Went on {question.count('done: ')} times."}
-    return {"action": bought(last(question, "task"), last(question, "now"))}
+    return {"action": bought(block("task", question), block("now", question))}
 
 
 def bought(goal: str, page: str) -> str:

@@ -20,9 +20,9 @@ from ldm.memory import Memory
 from ldm.run.builders import build_environment
 from ldm.run.building import read_trajectories, with_possible
 from ldm.run.presets import preset
+from tests.agents.decomposition.ideal import block
 from tests.conftest import CHECKOUT
 from tests.integration.paper_method import Method
-from tests.integration.paper_world import last
 from tests.integration.prompt_players import bought, buyer, householder
 from tests.reason.scripted import Reply, Scripted
 
@@ -86,7 +86,7 @@ def test_products_are_bought_as_by_somebody_who_sees_the_pages(tmp_path: Path) -
             now = sighted.step(bought(task.goal, now.observation))
         best.append(now.reward)
     assert scores == best
-    pages = [last(m[-1].content, "now") for model in models for m in model.prompts]
+    pages = [block("now", m[-1].content) for model in models for m in model.prompts]
     options = [page for page in pages if "You have clicked" in page]
     assert options
     assert all("[Buy Now]" in page for page in options)
