@@ -17,12 +17,12 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 27_488,
-    "all": 35_648,
+    "core": 27_462,
+    "all": 35_622,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 32_455,
+    "tests": 31_711,
     "goldens": 2_410,
     "docs": 50_000,
 }

@@ -93,7 +93,7 @@ print(errors, len(memory))
 
 @pytest.mark.slow
 def test_fresh_processes_form_their_first_batch_beside_threads(place: Path) -> None:
-    processes = [started(FIRST, place / str(number)) for number in range(8)]
+    processes = [started(FIRST, place / str(number)) for number in range(20)]
     outputs = {process.communicate(timeout=300)[0].strip() for process in processes}
     assert outputs == {"[] 4"}
 
