@@ -40,10 +40,17 @@ from ldm.explore.refine import (
     best_trajectory,
 )
 from ldm.explore.tree import Position, Positions
-from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
+from ldm.memory import (
+    BatchIndex,
+    FormationOptions,
+    IndexedTuple,
+    form_batch,
+    plan_batches,
+    tuples_of,
+)
 from ldm.parallel import Stage
 from ldm.policy import Policy
-from ldm.types import Count, Task, Trajectory
+from ldm.types import Count, StateActionTuple, Task, Trajectory
 
 #: Numbers of adjacent steps left out together; pairs such as opening and closing need two.
 BLOCKS = (8, 4, 2, 1)
@@ -481,18 +488,18 @@ def collect(
         return Candidates(tuple(better))
     earned = {one.task.id: max((t.ground.score for t in one.trees), default=0) for one in explored}
     setup = factory()
+
+    def tuples_from(way: Trajectory) -> list[StateActionTuple]:
+        advantage = round(way.score - earned[way.task.id], 9)
+        return tuples_of(way, setup.reasoner, number, advantage=advantage)
+
     try:
-        held = setup.memory.rows
+        held, number = setup.memory.rows, setup.memory.generation + 1
         full = held.with_outcome(lambda one: one is None or one.score >= FULL_SCORE)
         remembered = held.take(full).distinct("source").values()
         new = {way.id: way for way in ways.values() if way.task.leak_key not in remembered}
         formed = [
-            form_batch(
-                plan,
-                setup.reasoner,
-                setup.memory.generation + 1,
-                advantage=lambda way: round(way.score - earned[way.task.id], 9),
-            )
+            form_batch(plan, setup.reasoner, number, tuples_from)
             for plan in plan_batches(
                 new.values(), formation, [one.id for one in setup.memory.batches]
             )

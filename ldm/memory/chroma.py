@@ -69,10 +69,12 @@ NEWEST = "newest"
 NO_VECTOR = np.ones(1, np.float32)
 
 
-#: Chroma's own variables for credentials, and for the way to send them.
-PROVIDER, CREDENTIALS = "CHROMA_CLIENT_AUTH_PROVIDER", "CHROMA_CLIENT_AUTH_CREDENTIALS"
-BY_TOKEN = "chromadb.auth.token_authn.TokenAuthClientProvider"  # noqa: S105 - a class
-BY_PASSWORD = "chromadb.auth.basic_authn.BasicAuthClientProvider"  # noqa: S105 - a class
+#: The remedy for missing credentials: Chroma's own variables.
+LET_IN = (
+    "Set CHROMA_CLIENT_AUTH_PROVIDER=chromadb.auth.token_authn.TokenAuthClientProvider and "
+    "CHROMA_CLIENT_AUTH_CREDENTIALS to its token; or the former to "
+    "chromadb.auth.basic_authn.BasicAuthClientProvider and the latter to user:password."
+)
 #: The process in which Chroma was first embedded: its threads do not survive a fork.
 _embedding: dict[str, int] = {}
 
@@ -107,7 +109,7 @@ def is_server(location: str) -> bool:
         raise MemoryStoreError(
             f"The address of the memory ({bare_url(location)}) carries more than host and "
             "port, such as a password: it would be shown and recorded.",
-            f"Leave that out. {let_in()}",
+            f"Leave that out. {LET_IN}",
         )
     if parts.path not in ("", "/"):
         raise MemoryStoreError(
@@ -116,14 +118,6 @@ def is_server(location: str) -> bool:
             f"Use {parts.scheme}://{parts.netloc}.",
         )
     return True
-
-
-def let_in() -> str:
-    """Return the remedy for missing credentials."""
-    return (
-        f"Set {PROVIDER}={BY_TOKEN} and {CREDENTIALS} to its token; or the former to {BY_PASSWORD} "
-        "and the latter to user:password."
-    )
 
 
 @contextmanager
@@ -144,7 +138,7 @@ def _meaning(error: BaseException, location: str) -> tuple[str, str]:
     text, status = " ".join(str(error).split()), _status(error)
     words = text.lower()
     if status in (401, 403):
-        return f"refuses to let us in (HTTP {status})", let_in()
+        return f"refuses to let us in (HTTP {status})", LET_IN
     if is_server(location) and (status or 0) >= 400:
         return f"answers with HTTP {status}", "Check that it is the address of a Chroma server."
     if is_server(location) and is_unreachable(error):
@@ -361,8 +355,8 @@ class TupleRows:
         self.hidden = rows.named(contents.generation.hidden)
         self._before = _steps_before(rows, self.hidden)
         self._same = np.unique(rows.same_texts(), return_inverse=True)[1]
-        won = rows.with_outcome(lambda x: x is not None and not (x.fell_short or x.is_warning))
-        lost = rows.with_outcome(lambda x: x is not None and (x.is_warning or x.score <= 0))
+        won = rows.with_outcome(lambda x: x is not None and not x.fell_short)
+        lost = rows.with_outcome(lambda x: x is not None and x.score <= 0)
         self._evidence = [
             np.bincount(self._same, mask & ~self.hidden).astype(int).tolist()
             for mask in (np.ones(len(rows), np.bool_), won, lost)
@@ -405,7 +399,7 @@ class TupleRows:
         }
         if one.outcome is not None:
             metadata["score"] = one.outcome.score
-            metadata["success"] = not (one.outcome.fell_short or one.is_warning)
+            metadata["success"] = not one.outcome.fell_short
             metadata["warning"] = one.is_warning
         if one.time:
             metadata["time"] = round(one.time, 3)  # Chroma may change the last bit of more digits

@@ -19,7 +19,7 @@ from ldm.memory.filters import EVERYTHING, Filter
 from ldm.memory.formation import MIXED, failed, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.lessons import Known, empty
-from ldm.memory.recalls import Trial, success_of
+from ldm.memory.recalls import Trial
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Floats, Mask, Numbers, Vectors, id_of, value_of
 from ldm.parallel import cached
@@ -75,11 +75,11 @@ class Exact:
     @cached_property
     def _success(self) -> Floats:
         """The success of each tuple's episode, NaN if unknown."""
-        outcomes = self._rows.distinct("outcome").items()
-        known = {number: success_of(value_of("outcome", text)) for number, text in outcomes}
-        values = np.full(max(known, default=0) + 1, np.nan)
-        for number, earned in known.items():
-            values[number] = np.nan if earned is None else earned
+        outcomes = self._rows.distinct("outcome")
+        values = np.full(max(outcomes, default=0) + 1, np.nan)
+        for number, text in outcomes.items():
+            if (outcome := value_of("outcome", text)) is not None:
+                values[number] = outcome.score
         success: Floats = values[self._columns["outcome"]]
         return success
 

@@ -77,8 +77,7 @@ class Filter:
                     )
 
     def _earned(self, outcome: Outcome | None) -> bool:
-        failed = outcome is not None and (outcome.is_warning or outcome.score <= 0)
-        return outcome is not None and failed == (self.outcomes == "failure")
+        return outcome is not None and (outcome.score <= 0) == (self.outcomes == "failure")
 
     def _met(self, values: _Values) -> bool:
         return all(not {*values.get(name, ())}.isdisjoint(some) for name, some in self.where)

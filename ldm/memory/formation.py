@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 import threading
@@ -12,7 +13,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import Any, Literal
 
 from ldm.embed import Embedder
@@ -59,10 +59,6 @@ class FormationOptions:
     failures: Failures = "drop"
     rendering: tuple[tuple[str, str], ...] = ()
 
-    def warns(self, trajectory: Trajectory) -> bool:
-        """Return whether a trajectory is remembered as a warning."""
-        return self.failures == "contrast" and failed(trajectory)
-
     def takes(self, trajectory: Trajectory) -> bool:
         """Return whether a trajectory is remembered."""
         if failed(trajectory) and self.failures != "keep":
@@ -108,15 +104,13 @@ def plan_batches(
         members = sorted(groups[kind], key=lambda t: t.id)
         random.Random(stable_seed(options.seed, kind)).shuffle(members)
         count = -(-len(members) // options.batch_size)
-        number = 0
+        names = (f"{kind or MIXED}-{number}" for number in itertools.count(1))
         for i in range(count):
-            number += 1
-            while f"{kind or MIXED}-{number}" in used:
-                number += 1
+            name = next(name for name in names if name not in used)
+            used.add(name)
             # Near-equal sizes, because a small last batch would be a poor memory.
             start, end = len(members) * i // count, len(members) * (i + 1) // count
-            plans.append(BatchPlan(f"{kind or MIXED}-{number}", kind, tuple(members[start:end])))
-            used.add(plans[-1].id)
+            plans.append(BatchPlan(name, kind, tuple(members[start:end])))
     return tuple(plans)
 
 
@@ -190,7 +184,7 @@ def _values(score: float, rewards: Sequence[float]) -> list[float]:
     """Return the rewards earned from each step on, in [0, 1]; the score if they are incomplete."""
     if abs(sum(rewards) - score) > TOLERANCE:
         return [score] * len(rewards)
-    later = list(accumulate(reversed(rewards)))[::-1]
+    later = list(itertools.accumulate(reversed(rewards)))[::-1]
     return [round(min(1.0, max(0.0, value)), 9) for value in later]
 
 
@@ -198,29 +192,18 @@ def form_batch(
     plan: BatchPlan,
     reasoner: Reasoner,
     generation: int,
-    on_trajectory: Callable[[], None] = lambda: None,
-    is_warning: Callable[[Trajectory], bool] = lambda _: False,
-    advantage: Callable[[Trajectory], float] = lambda _: 0.0,
+    tuples_from: Callable[[Trajectory], list[StateActionTuple]] | None = None,
 ) -> FormedBatch:
     """Form the batch memory of `plan`: tuples, goal types, and observation types within each.
 
     This is LDM² §3.2 with Eq. 7 (goal index) and Eq. 8 (an observation index per goal type).
 
     generation: of the tuples.
-    on_trajectory: called in any thread after the histories of each trajectory are written.
-    is_warning: whether the tuples of a trajectory vote against their actions.
-    advantage: of each trajectory, for `Outcome.advantage`.
+    tuples_from: makes a trajectory's tuples, in any thread; None for `tuples_of` as it is.
     """
-
-    def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
-        warning = is_warning(trajectory)
-        gained = advantage(trajectory)
-        tuples = tuples_of(trajectory, reasoner, generation, 0, gained, warning=warning)
-        on_trajectory()
-        return tuples
-
+    made_by = tuples_from or (lambda one: tuples_of(one, reasoner, generation))
     by_trajectory, (goal_types, cells) = both(
-        lambda: map_concurrently(tuples_from, plan.trajectories, reasoner.concurrency),
+        lambda: map_concurrently(made_by, plan.trajectories, reasoner.concurrency),
         lambda: _indexed(plan.trajectories, reasoner),
         reasoner.concurrency,
     )
@@ -418,14 +401,17 @@ def _formed(
     """Yield the batches of generation `number`, formed concurrently if the reasoner can."""
     count, done, lock = sum(len(plan.trajectories) for plan in plans), 0, threading.Lock()
 
-    def advance() -> None:
+    def tuples_from(one: Trajectory) -> list[StateActionTuple]:
         nonlocal done
+        warning = options.failures == "contrast" and failed(one)
+        tuples = tuples_of(one, reasoner, number, warning=warning)
         with lock:
             done += 1
             on_progress("form", done, count)
+        return tuples
 
     def formed(plan: BatchPlan) -> FormedBatch:
-        return form_batch(plan, reasoner, number, advance, options.warns)
+        return form_batch(plan, reasoner, number, tuples_from)
 
     with closing(iterate_concurrently(formed, plans, reasoner.concurrency)) as batches:
         yield from batches

@@ -39,14 +39,8 @@ FIRST_LINE = 1_000
 SPLIT = "train"
 
 
-class _Strict:
-    """A line, which has no other fields."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
-class Log(_Strict):
+class Log:
     """The first line of a log. id: its identity. embedder: the name of the memory's."""
 
     id: str
@@ -54,7 +48,7 @@ class Log(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Begin(_Strict):
+class Begin:
     """The beginning of an episode. `time` is when it happened, as in all events."""
 
     episode: str
@@ -66,7 +60,7 @@ class Begin(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class StepTaken(_Strict):
+class StepTaken:
     """One action.
 
     followed: ids of the tuples that it was based on and does not merely repeat. possible: see
@@ -83,7 +77,7 @@ class StepTaken(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Finish(_Strict):
+class Finish:
     """The end of an episode. observation: the last one."""
 
     episode: str
@@ -93,7 +87,7 @@ class Finish(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Correct(_Strict):
+class Correct:
     """Another score of a finished episode or of an added trajectory."""
 
     episode: str
@@ -102,7 +96,7 @@ class Correct(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Add(_Strict):
+class Add:
     """A whole trajectory."""
 
     trajectory: Trajectory
@@ -115,7 +109,7 @@ class Add(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Rate(_Strict):
+class Rate:
     """The reward of an action that was based on recalled tuples, by their ids."""
 
     tuples: tuple[str, ...]

@@ -10,13 +10,13 @@ episodes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, overload
 
 from ldm.prompts import one_line, plain, shortened
 from ldm.reason.vocabulary import read_command
-from ldm.types import Evidence, Outcome, Recall, encodable
+from ldm.types import Evidence, Recall, encodable
 
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
@@ -38,13 +38,6 @@ class Trial(NamedTuple):
     time: float
     order: int
     success: float
-
-
-def success_of(outcome: Outcome | None) -> float | None:
-    """Return how far a tuple's episode succeeded, in [0, 1], or None if unknown."""
-    if outcome is None:
-        return None
-    return 0.0 if outcome.is_warning else outcome.score
 
 
 def weighed(
@@ -161,9 +154,6 @@ class Recalls(Sequence[Recall]):
     def __getitem__(self, at: int | slice) -> Recall | tuple[Recall, ...]:
         return self.recalls[at]
 
-    def __iter__(self) -> Iterator[Recall]:
-        return iter(self.recalls)
-
     def as_prompt(
         self,
         max_tokens: int = 1_000,
@@ -249,7 +239,7 @@ def described(recall: Recall) -> str:
         return f"worked {evidence.succeeded:.3g} of {times}{lately}"
     if outcome is None:
         return "unknown"
-    if outcome.is_warning or outcome.score <= 0:
+    if outcome.score <= 0:
         return "FAILED"
     if not outcome.fell_short:
         return "success"

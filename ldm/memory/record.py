@@ -111,13 +111,6 @@ class MappedTexts(Sequence[str]):
     _content: Bytes
     _ends: Numbers
 
-    def check(self) -> None:
-        """Raise ValueError if a text does not end within the array."""
-        ends = self._ends
-        ordered = (np.diff(ends, prepend=0) >= 0).all()
-        if not ordered or (ends[-1] if len(ends) else 0) != len(self._content):
-            raise ValueError("its texts do not fit each other")
-
     def __len__(self) -> int:
         return len(self._ends)
 
@@ -308,13 +301,15 @@ def _whole(whole: Bytes) -> tuple[Manifest, Contents]:
 
     newest = listed.generations[-1]
     arrays = {name: raw(name).view(kind) for name, kind in ARRAYS.items()}
-    texts = MappedTexts(arrays.pop("texts"), arrays.pop("ends"))
+    content, ends = arrays.pop("texts"), arrays.pop("ends")
+    lengths = np.diff(ends, prepend=0)
+    if (lengths < 0).any() or lengths.sum() != len(content):
+        raise ValueError("its texts do not fit each other")
     pasts = arrays.pop("pasts").reshape(-1, 3)
     distinct = arrays.pop("vectors").reshape(-1, newest.dimension)
     if any(len(column) != newest.tuples for column in arrays.values()):
         raise ValueError("its columns do not fit each other")
-    rows = Rows(newest.env, texts, arrays, pasts, distinct)
-    texts.check()
+    rows = Rows(newest.env, MappedTexts(content, ends), arrays, pasts, distinct)
     _check_numbers(rows)
     taught = unpacked(raw(RELEVANCE).data) if RELEVANCE in listed.arrays else None
     return listed, Contents(newest, listed.batches, rows, listed.kinds, taught)

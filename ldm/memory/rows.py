@@ -114,15 +114,6 @@ class Rows:
         number = range(len(self))[at]
         return cached(self._made, number, lambda: self._value(number), KEPT)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (Rows, tuple, list)):
-            return NotImplemented
-        if len(self) != len(other):
-            return False
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # like a list
-
     @property
     def tuples(self) -> list[StateActionTuple]:
         """The tuples without their cells."""

@@ -144,7 +144,7 @@ class TestPacks:
         assert (reply.code, f"tuples → {pack}" in reply.out) == (0, True)
         monkeypatch.delattr("ldm.embed.load_embedder")
         run("memory", "import", pack, "--memory", other).done()
-        assert inspect(other, "toy").rows == inspect(place, "toy").rows
+        assert [*inspect(other, "toy").rows] == [*inspect(place, "toy").rows]
         Path(pack).write_bytes(Path(pack).read_bytes()[:-30] + bytes(30))
         run("memory", "import", pack, "--memory", str(tmp_path / "third")).refused()
         assert not (tmp_path / "third").exists()

@@ -310,7 +310,7 @@ class TestTheNextGeneration:
         rows = [*opened(richer).rows]
         created = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
         assert (created.number, created.tuples) == (2, base.tuples)
-        assert opened(richer).rows == rows
+        assert [*opened(richer).rows] == rows
 
 
 class TestAnEnvironmentWithoutForksAndWithoutAdmissibleActions:

@@ -29,7 +29,7 @@ def test_what_a_generation_hides_is_not_recalled_until_it_is_rolled_back(copy: s
     assert (generation.number, generation.origin, generation.hidden) == (1, "pruned", (first,))
     assert generation.digest != before.record.digest
     pruned = opened(copy)
-    assert (pruned.rows, pruned.record.recallable) == (before.rows, len(before) - 1)
+    assert ([*pruned.rows], pruned.record.recallable) == ([*before.rows], len(before) - 1)
     assert recalled(pruned) == recalled(before.without([first]))
     assert first not in {recall.id for recall in pruned.sample(len(before), 0)}
     assert recalled(opened(copy, 0)) == [first, *rest]

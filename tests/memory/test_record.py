@@ -139,7 +139,7 @@ class TestReading:
                 refused = error
             else:  # what fills the room between arrays says nothing
                 assert damage == "changed"
-                assert rows == sound
+                assert [*rows] == [*sound]
                 continue
             assert f"damaged: {path} cannot be used" in refused.message
             assert refused.remedy
