@@ -100,7 +100,8 @@ def test_another_embedder_than_the_memory_s_is_refused(memory: str) -> None:
 class Service(Handler):
     """A service of embeddings; its first `failures` responses are errors."""
 
-    failures, status = 0, 500
+    failures: ClassVar[int]
+    status: ClassVar[int]
     seen: ClassVar[list[list[str]]] = []
 
     def respond(self) -> None:
@@ -115,6 +116,7 @@ class Service(Handler):
 @pytest.fixture
 def embeddings() -> Iterator[Embeddings]:
     Service.seen.clear()
+    Service.failures, Service.status = 0, 500
     with listening(Service) as place:
         connection = Connection(f"http://{place}/v1", "sk-test-0123456789")
         yield Embeddings("small", connection, RetryPolicy(attempts=3, first=0.001))

@@ -488,13 +488,13 @@ def collect(
         return Candidates(tuple(better))
     earned = {one.task.id: max((t.ground.score for t in one.trees), default=0) for one in explored}
     setup = factory()
-
-    def tuples_from(way: Trajectory) -> list[StateActionTuple]:
-        advantage = round(way.score - earned[way.task.id], 9)
-        return tuples_of(way, setup.reasoner, number, advantage=advantage)
-
     try:
         held, number = setup.memory.rows, setup.memory.generation + 1
+
+        def tuples_from(way: Trajectory) -> list[StateActionTuple]:
+            advantage = round(way.score - earned[way.task.id], 9)
+            return tuples_of(way, setup.reasoner, number, advantage=advantage)
+
         full = held.with_outcome(lambda one: one is None or one.score >= FULL_SCORE)
         remembered = held.take(full).distinct("source").values()
         new = {way.id: way for way in ways.values() if way.task.leak_key not in remembered}
