@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ldm.parallel import one_thread
 from ldm.reason.candidates import MOST, Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
+from ldm.reason.hindsight import in_hindsight
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, read_command, vocabulary_of, within
 from ldm.types import Past
 
@@ -66,6 +67,8 @@ UNKNOWN, ENOUGH = -1e3, 2.0
 FEATURES, PROBED, FEW = 1 << 25, 100, 1_000
 #: Bits by which features are counted, and features that are looked up at a time.
 BINS, PART = 24, 1 << 20
+#: The weight below which steps of successes are left out first where not all can be held.
+SLIGHT = 0.5
 #: Steps by which the wording of a memory is known, and characters of what was seen there.
 EXAMPLES, EXAMPLE = 50, 1_000
 
@@ -663,7 +666,8 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     candidates = Candidates(actions)
-    data = gather(_bounded(lessons, vocabulary, candidates), vocabulary, candidates)
+    better = in_hindsight(lessons, vocabulary)
+    data = gather(_bounded(better, vocabulary, candidates), vocabulary, candidates)
     sample = _sample(lessons)
     if not len(data.start):
         return Relevance(vocabulary, actions=actions, sample=sample)
@@ -686,8 +690,9 @@ def _bounded(
 ) -> Sequence[Lesson]:
     """Return the lessons whose features can be held in memory, estimated from a few of them.
 
-    They are drawn from all episodes, as steps of one episode teach much the same; where it is known
-    when episodes ended, half of them are those of the newest episodes.
+    They are drawn from all episodes, as steps of one episode teach much the same, those that were
+    put right in hindsight last; where it is known when episodes ended, half of them are those of
+    the newest episodes.
     """
     if len(lessons) <= FEW:
         return lessons
@@ -696,6 +701,7 @@ def _bounded(
     most = int(FEATURES / max(each, 1))
     if most >= len(lessons):
         return lessons
+    lessons = [one for one in lessons if not 0 < one.weight < SLIGHT]
     dated = any(one.time for one in lessons)
     newest = within(lessons, most // 2)[-(most // 2) :] if dated else []
     chosen = {*map(id, newest)}

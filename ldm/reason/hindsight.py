@@ -1,0 +1,138 @@
+"""See in hindsight which recorded steps led nowhere, and what could have been done instead.
+
+Who searches goes to many places, and what is found in the last one was there from the beginning: a
+recording shows the way of the search, not where to look first. A step counts if a later one that
+counts needs what it names or shows; the last one counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from ldm.reason.features import Situation, role_of
+from ldm.reason.reading import Words, kind_of, lines, lines_with, place_of
+from ldm.reason.vocabulary import Lesson, Vocabulary, read_command
+
+
+def in_hindsight(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> list[Lesson]:
+    """Return lessons in which steps of successes that led nowhere are put right.
+
+    Their action becomes the next one that counts, where that was possible already. All such steps
+    before it weigh as much as one.
+    """
+    if vocabulary.pressed:  # what is seen on one page cannot be done on all
+        return [*lessons]
+    episodes: dict[str, list[Lesson]] = defaultdict(list)
+    for lesson in lessons:
+        episodes[lesson.episode].append(lesson)
+    courses = [Course(steps, vocabulary) for steps in episodes.values()]
+    named = {word for one in courses for names in one.names for name in names for word in name}
+    uses: dict[str, list[Counter[str]]] = defaultdict(list)
+    for one in courses:
+        if one.last.weight > 0:
+            uses[one.last.kind].append(Counter(one.frames))
+    better: dict[int, Lesson] = {}
+    for one, steps in zip(courses, episodes.values(), strict=True):
+        of_kind = uses[one.last.kind]
+        needed = {frame for frame in one.frames if len({used[frame] for used in of_kind}) == 1}
+        instead = dict(one.instead(needed, named))
+        for lesson in steps:
+            old, action, weight = instead.get(len(lesson.past), ("", "", 0.0))
+            if lesson.weight > 0 and lesson.action == old and _possible(action, lesson):
+                better[id(lesson)] = replace(lesson, action=action, weight=lesson.weight * weight)
+    return [better.get(id(lesson), lesson) for lesson in lessons]
+
+
+class Course:
+    """The steps of an episode, as far as they are recorded.
+
+    last: the last one. actions, frames, names: of each step; names are the things that it names.
+    shown: what each step but the last shows for the first time.
+    """
+
+    def __init__(self, steps: Sequence[Lesson], vocabulary: Vocabulary) -> None:
+        """Read the longest past."""
+        self._vocabulary = vocabulary
+        self.last = max(steps, key=lambda one: len(one.past))
+        self._texts = [*(text for text, _ in self.last.past), self.last.observation]
+        self.actions = [*(action for _, action in self.last.past), self.last.action]
+        self.frames = [read_command(action).frame for action in self.actions]
+        self.names = [*map(_names, self.actions)]
+        seen: set[Words] = set()
+        self.shown: list[list[Words]] = []
+        for before, after in pairwise(self._texts):
+            seen.update(lines(before))
+            self.shown.append([line for line in lines(after) if line not in seen])
+
+    def instead(
+        self, needed: set[str], named: set[str]
+    ) -> Iterator[tuple[int, tuple[str, str, float]]]:
+        """Yield (step, (its action, the next one that counts, its share of the weight)).
+
+        Of runs of steps that count for nothing, from where the frame of the next one that counts
+        was tried with something else. They have several steps and change nothing that lasts.
+
+        needed: frames that every success of the kind has equally often. named: words of things.
+        """
+        counting, run = self._counting(needed), list[int]()
+        for step, action in enumerate(self.actions):
+            if step not in counting:
+                run.append(step)
+                continue
+            same = [self.frames[i] == self.frames[step] and self.actions[i] != action for i in run]
+            lasting = any(self._lasts(i, named) for i in run)
+            run = run[same.index(True) :] if any(same) and not lasting else []
+            if len(run) > 1 and action not in self._vocabulary.closed:
+                yield from ((i, (self.actions[i], action, 1 / len(run))) for i in run)
+            run = []
+
+    def _counting(self, needed: set[str]) -> set[int]:
+        """Return the steps that count.
+
+        Also what names nothing, is written the same in many episodes or has a needed frame, and
+        the last step that names a thing of the goal.
+        """
+        last, count = self.last, len(self.actions)
+        state = Situation(self._vocabulary, last.goal, last.kind, last.past, last.observation)
+        asked = {role_of(x, state.roles): i for i, names in enumerate(self.names) for x in names}
+        counting = {count - 1, *(i for role, i in asked.items() if role)}
+        fixed = self._vocabulary.closed
+        counting.update(i for i in range(count) if not self.names[i] or self.actions[i] in fixed)
+        counting.update(i for i in range(count) if self.frames[i] in needed)
+        for step in reversed(range(count)):
+            for name in self.names[step] if step in counting else ():
+                counting.update(i for i in range(step) if self._naming(i, name))
+                counting.update([i for i in range(step) if self._showing(i, name)][-1:])
+        return counting
+
+    def _naming(self, step: int, name: Words) -> bool:
+        return any(place_of(one, name) >= 0 for one in self.names[step])
+
+    def _showing(self, step: int, name: Words) -> bool:
+        return any(place_of(name, line) >= 0 for line in self.shown[step])
+
+    def _lasts(self, step: int, named: set[str]) -> bool:
+        """Return whether something of a thing is shown on after the next step."""
+        after = lines(self._texts[step + 2]) if step + 2 < len(self._texts) else ()
+        return any(line in after and not named.isdisjoint(line) for line in self.shown[step])
+
+
+def _names(action: str) -> list[Words]:
+    """Return the things that an action names; amounts of one kind are one thing."""
+    return [one if one[-1].isdigit() else kind_of(one) for one in read_command(action).fillers]
+
+
+def _possible(action: str, lesson: Lesson) -> bool:
+    """Return whether an action was possible.
+
+    Where that is unknown: whether it names only things that were seen, and not only in the goal.
+    """
+    if lesson.possible is not None:
+        return action in lesson.possible
+    seen = (*(text for text, _ in lesson.past), lesson.observation)
+    return not any(lines_with(name, lesson.goal) for name in _names(action)) and all(
+        any(lines_with(name, text) for text in seen) for name in _names(action)
+    )
