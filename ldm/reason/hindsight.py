@@ -21,7 +21,7 @@ def in_hindsight(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> list[Less
     """Return lessons in which steps of successes that led nowhere are put right.
 
     Their action becomes the next one that counts, where that was possible already. All such steps
-    before it weigh as much as one.
+    before it weigh less than one, and each less than any of another success.
     """
     if vocabulary.pressed:  # what is seen on one page cannot be done on all
         return [*lessons]
@@ -86,7 +86,7 @@ class Course:
             lasting = any(self._lasts(i, named) for i in run)
             run = run[same.index(True) :] if any(same) and not lasting else []
             if len(run) > 1 and action not in self._vocabulary.closed:
-                yield from ((i, (self.actions[i], action, 1 / len(run))) for i in run)
+                yield from ((i, (self.actions[i], action, 1 / (1 + len(run)))) for i in run)
             run = []
 
     def _counting(self, needed: set[str]) -> set[int]:

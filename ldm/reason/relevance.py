@@ -23,7 +23,15 @@ from ldm.parallel import one_thread
 from ldm.reason.candidates import MOST, Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.hindsight import in_hindsight
-from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, read_command, vocabulary_of, within
+from ldm.reason.vocabulary import (
+    SUPPORT,
+    UNREWARDED,
+    Lesson,
+    Vocabulary,
+    read_command,
+    vocabulary_of,
+    within,
+)
 from ldm.types import Past
 
 #: Strength of the ridge, and the prior weight of an action done before, per time (see
@@ -67,8 +75,6 @@ UNKNOWN, ENOUGH = -1e3, 2.0
 FEATURES, PROBED, FEW = 1 << 25, 100, 1_000
 #: Bits by which features are counted, and features that are looked up at a time.
 BINS, PART = 24, 1 << 20
-#: The weight below which steps of successes are left out first where not all can be held.
-SLIGHT = 0.5
 #: Steps by which the wording of a memory is known, and characters of what was seen there.
 EXAMPLES, EXAMPLE = 50, 1_000
 
@@ -382,7 +388,10 @@ class Fit:
         return weights * self.data.alike[part]
 
     def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return steps that worked, decided without their episodes, and the value of each row."""
+        """Return steps that worked, decided without their episodes, and the value of each row.
+
+        Those that were put right in hindsight weigh less, and are none of them.
+        """
         data = self.data
         episodes = int(data.episode.max()) + 1
         folds = np.random.default_rng(1).permutation(episodes)[data.episode] % FOLDS
@@ -390,7 +399,7 @@ class Fit:
         of = np.repeat(np.arange(len(data.start)), data.ends - data.start)
         for fold in range(FOLDS):
             others = np.flatnonzero(folds != fold)
-            held = np.flatnonzero((folds == fold) & (data.weight > 0))
+            held = np.flatnonzero((folds == fold) & (data.weight >= UNREWARDED))
             if len(others) and len(held) and sum(map(len, chosen)) < LEFT_OUT:
                 chosen.append(held)
                 rows = folds[of] == fold
@@ -701,7 +710,7 @@ def _bounded(
     most = int(FEATURES / max(each, 1))
     if most >= len(lessons):
         return lessons
-    lessons = [one for one in lessons if not 0 < one.weight < SLIGHT]
+    lessons = [one for one in lessons if not 0 < one.weight < UNREWARDED]
     dated = any(one.time for one in lessons)
     newest = within(lessons, most // 2)[-(most // 2) :] if dated else []
     chosen = {*map(id, newest)}

@@ -133,7 +133,7 @@ SUPPORT = 2
 CLOSED, CLOSED_TIMES = 0.3, 3
 #: The weight of a step of an attempt that earned nothing more. With 0, hence weights in proportion
 #: to the score, training goals of WebShop scored less: such sessions show the way as well.
-LEAST = 0.5
+UNREWARDED = 0.5
 #: The weight of a step of a failure against its action: most of its steps were not at fault.
 FAILED = -0.25
 #: Steps that are read to learn from.
@@ -189,7 +189,7 @@ def weight_of(outcome: Outcome | None) -> float:
     """
     if outcome is None or outcome.score <= 0 <= outcome.value:
         return 1.0
-    return FAILED if outcome.value < 0 else LEAST + (1 - LEAST) * outcome.value
+    return FAILED if outcome.value < 0 else UNREWARDED + (1 - UNREWARDED) * outcome.value
 
 
 def lesson_of(one: StateActionTuple) -> Lesson:
