@@ -25,7 +25,9 @@ from ldm.types import Card, Past, Proposal
 
 Consult = Literal["always", "unsure", "never"]
 #: Why a model decides; "" if memory does. "planned": it named the action at the question before.
-Reason = Literal["", "always", "refused", "loop", "unsure", "trying", "final", "planned"]
+Reason = Literal[
+    "", "always", "refused", "loop", "unsure", "trying", "final", "planned", "impossible"
+]
 
 #: Confidence from which memory decides; it is the share of left-out steps that were right there. To
 #: ask about more cost twice the calls and solved no more games (docs/lab, language models).
@@ -48,6 +50,7 @@ REASONS: Mapping[str, str] = {
     "trying": "after trying several things",
     "final": "before an irreversible action",
     "planned": "as it planned before",
+    "impossible": "after its plan broke off",
 }
 #: Why a model that decides only some steps is asked, as the question says it.
 WHY: Mapping[str, str] = {
@@ -56,6 +59,7 @@ WHY: Mapping[str, str] = {
     "unsure": "the records are not sure enough of what to do here",
     "trying": "the records would only try one thing after another",
     "final": "the next step cannot be undone",
+    "impossible": "{}, which you planned, is not possible here",
 }
 #: Names of counts: decisions by memory, and those by a model, followed by the reason.
 BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
@@ -77,12 +81,16 @@ class Consulting:
 
         Who decided last goes on: memory takes over from a model only if it is surer than elsewhere.
         A plan that the model made ends where something that the goal names comes in sight, unless
-        it is about that, and where memory is sure to do first what the plan does later.
+        it is about that, where memory is sure to do first what the plan does later, and where the
+        next step of it is impossible, which the model is told.
         """
         if self.when == "never":
             return ""
+        planned = planned_action(state, card)
+        if self.when == "unsure" and state.plan and not (planned or state.refused):
+            return "impossible"
         first = vote.action in state.plan[1:] and vote.confidence >= (self.certainty or NEARLY_ALL)
-        if planned_action(state, card) and not (first and self.when == "unsure"):
+        if planned and not (first and self.when == "unsure"):
             things = _comes_in_sight((vote.action, *(state.admissible or ())), state)
             if things <= {name for one in state.plan for name in read_command(one).fillers}:
                 return "planned"
