@@ -129,7 +129,7 @@ class TestReasons:
         planned = replace(STATE, plan=("go to drawer 2",))
         unsure = replace(SURE, confidence=0.4)
         assert reason(replace(planned, refused=("wait",)), unsure) == "refused"
-        assert reason(replace(planned, plan=("fly away",)), unsure) == "unsure"
+        assert reason(replace(planned, plan=("fly away",))) == "impossible"
         hidden = replace(planned, admissible=None, course=((SEEN, "wait"),), plan=("fly away",))
         assert reason(hidden, unsure) == "planned"
 
@@ -193,6 +193,8 @@ class TestDecisions:
         consulting, model = reasoner(CHOICE)
         consulting.act(replace(STATE, refused=("wait",)), ALIKE)
         assert "Now: your last action was refused.\n" in model.prompts[-1][-1].content
+        consulting.act(replace(STATE, plan=("fly away",)), ALIKE)
+        assert "Now: fly away, which you planned, is not" in model.prompts[-1][-1].content
 
     def test_of_the_model_may_plan_further_ones_that_cost_no_call(self) -> None:
         consulting, model = reasoner({**CHOICE, "then": ["take letter 1", " "]})
@@ -201,6 +203,13 @@ class TestDecisions:
         then = consulting.act(replace(STATE, plan=first.plan), DIVIDED)
         assert (then.action, then.reason, then.plan) == ("take letter 1", "planned", ())
         assert len(model.prompts) == 1
+
+    def test_of_memory_that_the_plan_has_later_leave_the_rest_of_it(self) -> None:
+        consulting, model = reasoner(CHOICE)
+        plan = "go to drawer 2", "take letter 1", "seal letter 1"
+        answer = consulting.act(replace(STATE, plan=plan), ALIKE)
+        assert (answer.action, answer.plan) == ("take letter 1", (plan[0], plan[2]))
+        assert model.prompts == []
 
     def test_that_are_impossible_are_asked_for_once_more_and_then_the_votes(self) -> None:
         for second, action in [
