@@ -26,7 +26,7 @@ def lessons(
 ) -> Iterator[Lesson]:
     """Yield the steps of two episodes, the second of which searches no more than it needs to."""
     for episode, skipped in ("search", 0), ("short", len(found) - 3):
-        past, text = (), ROOM
+        past, text = tuple[tuple[str, str], ...](), ROOM
         for action in [*found][skipped:]:
             listed = None if possible is None else (*possible, action)
             yield Lesson(episode, GOAL, "bring", past, text, action, listed, weight)
