@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ldm.parallel import one_thread
 from ldm.reason.candidates import MOST, Candidates
+from ldm.reason.detours import without_detours
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
-from ldm.reason.hindsight import in_hindsight
 from ldm.reason.vocabulary import (
     SUPPORT,
     UNREWARDED,
@@ -390,7 +390,7 @@ class Fit:
     def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return steps that worked, decided without their episodes, and the value of each row.
 
-        Those that were put right in hindsight weigh less, and are none of them.
+        Detours, which weigh less, are none of them.
         """
         data = self.data
         episodes = int(data.episode.max()) + 1
@@ -675,7 +675,7 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     candidates = Candidates(actions)
-    better = in_hindsight(lessons, vocabulary)
+    better = without_detours(lessons, vocabulary)
     data = gather(_bounded(better, vocabulary, candidates), vocabulary, candidates)
     sample = _sample(lessons)
     if not len(data.start):
@@ -699,9 +699,8 @@ def _bounded(
 ) -> Sequence[Lesson]:
     """Return the lessons whose features can be held in memory, estimated from a few of them.
 
-    They are drawn from all episodes, as steps of one episode teach much the same, those that were
-    put right in hindsight last; where it is known when episodes ended, half of them are those of
-    the newest episodes.
+    They are drawn from all episodes, as steps of one episode teach much the same, without detours;
+    where it is known when episodes ended, half of them are those of the newest episodes.
     """
     if len(lessons) <= FEW:
         return lessons

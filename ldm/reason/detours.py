@@ -1,8 +1,8 @@
-"""See in hindsight which recorded steps led nowhere, and what could have been done instead.
+"""Learn from searches what could have been done at once: what is found last was there all the time.
 
-Who searches goes to many places, and what is found in the last one was there from the beginning: a
-recording shows the way of the search, not where to look first. A step counts if a later one that
-counts needs what it names or shows; the last one counts.
+A recorded search shows the way of its recorder, not where to look first. A step counts if a later
+one that counts needs what it names or shows; the last one counts. Detours are steps that do not
+count, where the next one that does was possible already.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from ldm.reason.reading import Words, kind_of, lines, lines_with, place_of
 from ldm.reason.vocabulary import Lesson, Vocabulary, read_command
 
 
-def in_hindsight(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> list[Lesson]:
-    """Return lessons in which steps of successes that led nowhere are put right.
+def without_detours(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> list[Lesson]:
+    """Return lessons in which the action of each detour of a success is the next that counts.
 
-    Their action becomes the next one that counts, where that was possible already. All such steps
-    before it weigh less than one, and each less than any of another success.
+    All detours before a step weigh less than it, and each less than any other step of a success.
     """
     if vocabulary.pressed:  # what is seen on one page cannot be done on all
         return [*lessons]

@@ -1,4 +1,4 @@
-"""Recorded searches in hindsight: in a house where a key is looked for, box by box."""
+"""Detours of recorded searches: in a house where a key is looked for, box by box."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ldm.reason.hindsight import in_hindsight
+from ldm.reason.detours import without_detours
 from ldm.reason.vocabulary import Lesson, vocabulary_of
 
 GOAL = "bring the key to the gate"
@@ -38,7 +38,7 @@ def test_what_was_found_last_could_have_been_looked_into_first(
     possible: Sequence[str] | None,
 ) -> None:
     recorded = [*lessons(FOUND, possible)]
-    better = in_hindsight(recorded, vocabulary_of(recorded))
+    better = without_detours(recorded, vocabulary_of(recorded))
     search, rest = better[:3], better[3:]
     assert {(one.action, one.weight) for one in search} == {("look into box 3", 0.25)}
     assert [one.past for one in search] == [one.past for one in recorded[:3]]
@@ -59,4 +59,4 @@ def test_what_is_needed_lasts_or_was_not_possible_stays(
     found: dict[str, str], possible: Sequence[str] | None, weight: float
 ) -> None:
     recorded = [*lessons(found, possible, weight)]
-    assert in_hindsight(recorded, vocabulary_of(recorded)) == recorded
+    assert without_detours(recorded, vocabulary_of(recorded)) == recorded
