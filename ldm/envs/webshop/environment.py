@@ -210,11 +210,11 @@ class WebShop(ReplayedEnvironment):
     def _act(self, action: str) -> TimeStep:
         """Execute search[…] or click[…]; anything else changes nothing."""
         world, before = self._running()
-        answer = pages.step(before, action, self._there, world)
-        self._session = after = answer.session
-        if answer.bought:
+        after, valid = pages.step(before, action, self._there, world)
+        self._session = after
+        if after.page == "done":
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
-        return self._answer(after, before, valid=answer.valid)
+        return self._answer(after, before, valid=valid)
 
     def as_shown(self, recorded: Trajectory) -> Trajectory:
         """Return an episode recorded in brackets with the whole pages that `page` shows."""
