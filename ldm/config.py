@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -383,13 +383,7 @@ class Field:
     description: str = ""
 
 
-def hints(owner: Any) -> dict[str, Field]:
-    """Return the fields of a dataclass by name, as declared by `Annotated`."""
-    return _declared(owner)
-
-
-@cache
-def _declared(owner: Any) -> dict[str, Field]:
+def _hints(owner: Any) -> dict[str, Field]:
     result = {}
     declared = typing.get_type_hints(owner, include_extras=True)
     for one in fields(owner):
@@ -406,6 +400,10 @@ def _declared(owner: Any) -> dict[str, Field]:
         description = words or (option.help if option else "")
         result[one.name] = Field(one.name, hint, default, option, of, description)
     return result
+
+
+#: Dataclass → its fields by name, as declared by `Annotated`.
+hints: Callable[[Any], dict[str, Field]] = cache(_hints)
 
 
 def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
