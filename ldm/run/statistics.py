@@ -228,7 +228,7 @@ def frame(results: Sequence[EpisodeResult], columns: Sequence[Column] = ()) -> p
             result.task.id,
             result.task.kind,
             result.end == "error",
-            float(result.success and result.end != "error"),
+            float(result.solved),
             0.0 if result.end == "error" else result.score,
             *(column.of(result) for column in columns),
         )
@@ -433,12 +433,8 @@ def t_test(first: Spread, second: Spread) -> TTest | None:
         return None
     if not (first.deviation or second.deviation):
         return None
-    from scipy.stats import ttest_ind_from_stats
+    from scipy.stats import ttest_ind
 
-    figures = (
-        *(first.mean, first.deviation, len(first.rates)),
-        *(second.mean, second.deviation, len(second.rates)),
-    )
-    student = ttest_ind_from_stats(*figures)
-    welch = ttest_ind_from_stats(*figures, equal_var=False)
+    student = ttest_ind(first.rates, second.rates)
+    welch = ttest_ind(first.rates, second.rates, equal_var=False)
     return TTest(float(student.statistic), float(student.pvalue), float(welch.pvalue))
