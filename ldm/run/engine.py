@@ -273,11 +273,6 @@ class Member(Generic[S]):
         options: ModelOptions = self.spec.typed("models")
         return options
 
-    @property
-    def untouched(self) -> bool:
-        """Return whether the run is new, and holds neither results nor paid calls."""
-        return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
-
 
 @dataclass(frozen=True)
 class Experiment(Generic[S, Outcome, Result]):
@@ -558,8 +553,8 @@ def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:
 
 
 def discard(members: Sequence[Member[Any]]) -> None:
-    """Remove new and untouched runs: all of them or none."""
-    if all(member.untouched for member in members):
+    """Remove new runs, if none holds a result, a part of one or a paid call."""
+    if all(one.new and not any(one.run.directory.rglob("*.jsonl")) for one in members):
         for member in members:
             member.run.remove()
 
