@@ -433,8 +433,12 @@ def t_test(first: Spread, second: Spread) -> TTest | None:
         return None
     if not (first.deviation or second.deviation):
         return None
-    from scipy.stats import ttest_ind
+    from scipy.stats import ttest_ind_from_stats
 
-    student = ttest_ind(first.rates, second.rates)
-    welch = ttest_ind(first.rates, second.rates, equal_var=False)
+    figures = (
+        *(first.mean, first.deviation, len(first.rates)),
+        *(second.mean, second.deviation, len(second.rates)),
+    )
+    student = ttest_ind_from_stats(*figures)
+    welch = ttest_ind_from_stats(*figures, equal_var=False)
     return TTest(float(student.statistic), float(student.pvalue), float(welch.pvalue))
