@@ -27,7 +27,7 @@ from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.config import typed
+from ldm.config import Section
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
 from ldm.worlds.minecraft.commands import FoundVein, State, parse, way
 from ldm.worlds.minecraft.controllers import CRAFT_AT_TABLE, RATES, SMELT, Oracle, Paper, Rate
@@ -149,7 +149,7 @@ def show_plans(tables: Path) -> bool:
 def show_expert(worlds: int, split: str, settings: list[str]) -> bool:
     """Play the expert in so many worlds of each task."""
     values = dict(setting.split("=", 1) for setting in settings)
-    options = typed(MinecraftOptions, values, "environment minecraft")
+    options = Section.read(values).typed(MinecraftOptions, "environment minecraft")
     env = Minecraft(replace(options, worlds=worlds, admissible=True))
     kinds: dict[str, list[tuple[bool, int]]] = defaultdict(list)
     words: dict[str, list[bool]] = defaultdict(list)
@@ -217,12 +217,8 @@ def show_slices() -> bool:
 
 def played(controller: str, size: int) -> str:
     """Return what PLAY leads to, each goal repeated until it is done."""
-    options = typed(
-        MinecraftOptions,
-        {"controller": controller, "slice": str(size), "limit": "100000"},
-        "environment",
-    )
-    env = Minecraft(options)
+    given = Section.read({"controller": controller, "slice": str(size), "limit": "100000"})
+    env = Minecraft(given.typed(MinecraftOptions, "environment"))
     env.reset(env.tasks("train")[90])
     states = []
     for verb, count, item in PLAY:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -127,8 +127,22 @@ class Section:
         return Section(self.name, tuple((n, _frozen(getattr(values, n))) for n, _ in self.given))
 
     def typed(self, options: type[T], owner: str) -> T:
-        """Return the dataclass `options` with the given values. Raises LdmError as `typed`."""
-        return typed(options, self.options, owner)
+        """Return the dataclass `options` with the given values, which may be texts as one writes.
+
+        owner: names the options in errors, e.g. "agent ldm". Lists are written with commas, None as
+        "none". Raises LdmError for an unknown option and for a value that its type does not take.
+        """
+        known, read = hints(options), dict[str, Any]()
+        for name, value in self.given:
+            _check_known(name, known, owner[:1].upper() + owner[1:])
+            with _fitting(f"{name} of {owner}", known[name].hint, value):
+                read[name] = parsed(known[name].hint, value)
+        try:
+            return options(**read)
+        except ValueError as error:
+            raise LdmError(
+                f"Invalid options for {owner}: {error}.", "Correct these options."
+            ) from error
 
 
 if TYPE_CHECKING:
@@ -383,13 +397,7 @@ class Field:
     description: str = ""
 
 
-def hints(owner: Any) -> dict[str, Field]:
-    """Return the fields of a dataclass by name, as declared by `Annotated`."""
-    return _declared(owner)
-
-
-@cache
-def _declared(owner: Any) -> dict[str, Field]:
+def _hints(owner: Any) -> dict[str, Field]:
     result = {}
     declared = typing.get_type_hints(owner, include_extras=True)
     for one in fields(owner):
@@ -406,6 +414,10 @@ def _declared(owner: Any) -> dict[str, Field]:
         description = words or (option.help if option else "")
         result[one.name] = Field(one.name, hint, default, option, of, description)
     return result
+
+
+#: Dataclass → its fields by name, as declared by `Annotated`.
+hints: Callable[[Any], dict[str, Field]] = cache(_hints)
 
 
 def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
@@ -450,26 +462,6 @@ def merge(spec: type[Any], *layers: Mapping[str, Any]) -> dict[str, Any]:
                 value = {"name": now.name or before.name, **before.options, **now.options}
             result[name] = value
     return result
-
-
-def typed(options: type[T], values: Mapping[str, Any], owner: str) -> T:
-    """Return a dataclass of options with `values`, which may be texts as one writes them.
-
-    owner: names the options in errors, e.g. "agent ldm". Lists are written with commas, None as
-    "none". Raises LdmError for an unknown option and for a value that its type does not take.
-    """
-    known = hints(options)
-    read = {}
-    for name, value in values.items():
-        _check_known(name, known, owner[:1].upper() + owner[1:])
-        with _fitting(f"{name} of {owner}", known[name].hint, value):
-            read[name] = parsed(known[name].hint, value)
-    try:
-        return options(**read)
-    except ValueError as error:
-        raise LdmError(
-            f"Invalid options for {owner}: {error}.", "Correct these options."
-        ) from error
 
 
 def parsed(hint: Any, value: Any) -> Any:

@@ -5,7 +5,7 @@ Bad model output is never an error: it is data, an invalid action that is counte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 
@@ -45,19 +45,6 @@ class MemoryLocked(MemoryStoreError):
 
 class LeakageError(LdmError):
     """A memory or a prompt that holds data of the tasks to evaluate."""
-
-    def __init__(self, sources: Sequence[str], remedy: str, what: str = "the memory") -> None:
-        examples = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")
-        alone = len(sources) == 1
-        tasks = "1 evaluated task is also a source" if alone else "evaluated tasks are also sources"
-        number = "" if alone else f"{len(sources)} "
-        super().__init__(f"{number}{tasks} of {what}: {examples}", remedy)
-        self.sources = tuple(sources)
-        self.what = what
-
-    def __reduce__(self) -> tuple[type[LeakageError], tuple[tuple[str, ...], str, str]]:
-        # Exceptions of worker processes are pickled; the default would pass the message as sources.
-        return type(self), (self.sources, self.remedy, self.what)
 
 
 class ForkUnsupported(LdmError):

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -58,13 +58,8 @@ MOST_LISTED = 20
 MOST_TOLD = 1000
 
 
-def _adapter(record_type: Any) -> TypeAdapter[Any]:
-    return _cached_adapter(record_type)
-
-
-@cache
-def _cached_adapter(record_type: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(record_type)
+#: Type → its adapter, made once.
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 @cache
@@ -74,7 +69,7 @@ def validator(record_type: Any, foreign: bool = False) -> SchemaValidator:
     It would otherwise take gigabytes to report a line of a million bad items. A misspelt field is
     an error, unless the records are foreign ones, which may have more fields.
     """
-    return SchemaValidator(_strict(_adapter(record_type).core_schema, foreign))
+    return SchemaValidator(_strict(adapter(record_type).core_schema, foreign))
 
 
 def _strict(schema: Any, foreign: bool) -> Any:
@@ -92,7 +87,7 @@ def _strict(schema: Any, foreign: bool) -> Any:
 
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a record named in SCHEMAS."""
-    content = _adapter(SCHEMAS[name]).json_schema()
+    content = adapter(SCHEMAS[name]).json_schema()
     for one in (content, *content.get("$defs", {}).values()):
         one["additionalProperties"] = False
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
@@ -103,7 +98,7 @@ def dumps(record: object) -> str:
 
     Equal records give the same bytes.
     """
-    return redacted_json(_adapter(type(record)).dump_json(record).decode())
+    return redacted_json(adapter(type(record)).dump_json(record).decode())
 
 
 def plain(record: object) -> Any:

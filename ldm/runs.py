@@ -80,11 +80,6 @@ class Run:
         return self.directory / PARTS
 
     @property
-    def begun(self) -> bool:
-        """Return whether any worker has recorded an item that is not merged yet."""
-        return self.parts.is_dir() and any(self.parts.iterdir())
-
-    @property
     def is_finished(self) -> bool:
         """Return whether all items are recorded and merged."""
         result = RESULTS.get(self.manifest.command)
@@ -218,7 +213,7 @@ def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
     full = replace(
         manifest,
         id=name,
-        fingerprint=fingerprint(manifest.protocol),
+        fingerprint=stable_hash(manifest.protocol),
         code=code_version(),
         started=now.isoformat(timespec="milliseconds"),
     )
@@ -282,11 +277,6 @@ def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error:
         except LdmError as error:
             unreadable(error)
     return sorted(readable, key=lambda run: (run.manifest.started, run.manifest.id))
-
-
-def fingerprint(protocol: Mapping[str, Any]) -> str:
-    """Return the hash of a protocol; the scores of runs with equal hashes are comparable."""
-    return stable_hash(protocol)
 
 
 def differences(first: Any, second: Any, where: str = "") -> list[str]:

@@ -22,7 +22,6 @@ from ldm.config import (
     hints,
     load,
     merge,
-    typed,
     written,
 )
 from ldm.errors import LdmError
@@ -95,7 +94,7 @@ class TestValues:
         ],
     )
     def test_are_read_by_the_type_of_their_field(self, name: str, text: str, value: object) -> None:
-        assert getattr(typed(Options, {name: text}, "agent x"), name) == value
+        assert getattr(Section.read({name: text}).typed(Options, "agent x"), name) == value
 
     @pytest.mark.parametrize(
         ("name", "text", "message"),
@@ -107,13 +106,15 @@ class TestValues:
     )  # fmt: skip
     def test_that_do_not_fit_are_named(self, name: str, text: str, message: str) -> None:
         with pytest.raises(LdmError) as caught:
-            typed(Options, {name: text}, "agent x")
+            Section.read({name: text}).typed(Options, "agent x")
         assert message in str(caught.value)
 
     @pytest.mark.parametrize("one", fields(Options), ids=lambda one: one.name)
     def test_are_written_as_they_are_read(self, one: Any) -> None:
         value = getattr(Options(kinds=("a", "b")), one.name)
-        assert getattr(typed(Options, {one.name: written(value)}, "x"), one.name) == value
+        assert (
+            getattr(Section.read({one.name: written(value)}).typed(Options, "x"), one.name) == value
+        )
 
 
 class TestSpecs:

@@ -13,11 +13,10 @@ from typer.testing import CliRunner
 
 import ldm
 from ldm.cli.app import app
-from ldm.embed import cached, chosen_embedder, load_embedder, recorded_embedder
+from ldm.embed import cached, chosen_embedder, load_embedder, recorded_embedder, service
 from ldm.embed.service import BATCH, Embeddings
 from ldm.errors import LdmError, MemoryStoreError, ModelError, ModelUnavailable
 from ldm.llm.client import RetryPolicy
-from ldm.llm.service import Connection
 from tests.embedder import BagOfWords
 from tests.http import Handler, listening
 
@@ -114,12 +113,14 @@ class Service(Handler):
 
 
 @pytest.fixture
-def embeddings() -> Iterator[Embeddings]:
+def embeddings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Embeddings]:
     Service.seen.clear()
     Service.failures, Service.status = 0, 500
     with listening(Service) as place:
-        connection = Connection(f"http://{place}/v1", "sk-test-0123456789")
-        yield Embeddings("small", connection, RetryPolicy(attempts=3, first=0.001))
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://{place}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+        monkeypatch.setattr(service, "RETRY", RetryPolicy(attempts=3, first=0.001))
+        yield Embeddings("small")
 
 
 @pytest.mark.process

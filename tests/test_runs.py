@@ -12,7 +12,8 @@ import pytest
 
 from ldm import runs
 from ldm.errors import LdmError
-from ldm.runs import Manifest, Run, create, differences, fingerprint, open_run
+from ldm.runs import Manifest, Run, create, differences, open_run
+from ldm.types import stable_hash
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ class TestTheDirectory:
     def test_run_json_says_with_which_code_it_was_made(self, run: Run) -> None:
         values = json.loads((run.directory / "run.json").read_text())
         assert values["code"]["version"]
-        assert values["fingerprint"] == fingerprint({"dialect": "put"})
+        assert values["fingerprint"] == stable_hash({"dialect": "put"})
         assert values["schema_version"] == runs.SCHEMA_VERSION
 
     def test_a_directory_that_is_no_run_is_refused_with_the_nearest_one(self, run: Run) -> None:
@@ -79,7 +80,7 @@ class TestTheLock:
 
 class TestFingerprints:
     def test_equal_protocols_have_equal_fingerprints_whatever_the_order(self) -> None:
-        assert fingerprint({"a": 1, "b": (2,)}) == fingerprint({"b": [2], "a": 1})
+        assert stable_hash({"a": 1, "b": (2,)}) == stable_hash({"b": [2], "a": 1})
 
     def test_differences_are_named_by_their_path(self) -> None:
         first = {"dialect": "put", "data": {"hash": "a"}, "tasks": ["1", "2"], "same": 1}

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.config import typed
+from ldm.config import Section
 from ldm.deps.parser import Goal, Vocabulary
 from ldm.deps.select import (
     HorizonModel,
@@ -274,7 +274,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         kind = load_env(chosen.env)
         values = dict(one.split("=", 1) for one in chosen.set if "=" in one)
-        with closing(kind(typed(kind.Options, values, f"environment {chosen.env}"))) as env:
+        with closing(
+            kind(Section.read(values).typed(kind.Options, f"environment {chosen.env}"))
+        ) as env:
             check(env.card)
             split = chosen.split or next(reversed(env.train_splits), "")
             trained = train(env, worlds(env, split, chosen.worlds, chosen.seed), chosen.seed)

@@ -11,12 +11,12 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from ldm.agents import demonstrations, replies
 from ldm.agents.loop import Loop, LoopOptions, View, Work
 from ldm.agents.replies import THINK, Reply
-from ldm.episode import NO_ACTION, Agent, Digests, Episode
+from ldm.episode import NO_ACTION, Agent, Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.prompts import render
@@ -73,9 +73,7 @@ class CotAgent(Agent):
     )
     Options = CotOptions
     options: CotOptions
-    digests: ClassVar[Digests] = {
-        "demonstrations": ("demonstrations_digest", demonstrations.digest)
-    }
+    digests = demonstrations.DIGESTS
 
     @classmethod
     def sources(cls, options: CotOptions, env: str) -> Collection[str]:

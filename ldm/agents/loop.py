@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ldm.agents import Resources, demonstrations, replies
 from ldm.agents.replies import Reply, Verdict, example_texts, localized, transcript_text
-from ldm.episode import NO_ACTION, Agent, Digests, Episode, EpisodeOver
+from ldm.episode import NO_ACTION, Agent, Episode, EpisodeOver
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render
@@ -326,9 +326,7 @@ class ExecutorAgent(LoopAgent):
 
     Options = ExecutorOptions
     options: ExecutorOptions
-    digests: ClassVar[Digests] = {
-        "demonstrations": ("demonstrations_digest", demonstrations.digest)
-    }
+    digests = demonstrations.DIGESTS
     #: Whether it is also shown skills and plans, whatever its strength.
     divides: ClassVar[bool] = False
     #: The strength if neither the options nor the environment's card name one.

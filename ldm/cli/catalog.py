@@ -131,11 +131,7 @@ def _entries(
                 "is": (loaded.__doc__ or "").strip().partition("\n")[0],
                 **describe(loaded),
                 "options": _defaults(options),
-                "descriptions": {
-                    n: one.description
-                    for n, one in hints(loaded.Options).items()
-                    if one.description
-                },
+                "descriptions": {n: o.description for n, o in options.items() if o.description},
                 "class": target,
             }
         except (LdmError, AttributeError) as error:

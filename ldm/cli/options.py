@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -136,25 +136,19 @@ class Given:
         """Return the model options of the command line, for a run that has recorded its models."""
         return Section.read(self._sections(Evaluate, {}).get("models", {}))
 
-    def refuse_with_resume(self, *owners: type[Any]) -> None:
+    def refuse_with_resume(self, owner: type[Spec]) -> None:
         """Raise LdmError for an option that a resumed run has recorded.
 
         Options of models are accepted: a run may go on with higher limits.
         """
-        for owner in owners:
-            sections = self._sections(owner) if issubclass(owner, Spec) else {}
-            paths = [
-                f"{name}.{next(iter(one))}".removesuffix(".name")
-                for name, one in sections.items()
-                if one
-            ]
-            for name in (*self._own(owner), *paths):
-                if name.startswith("models."):
-                    continue
-                raise LdmError(
-                    f"--resume uses the recorded options, so --{_dashed(name)} cannot be given.",
-                    "Omit it, or start a new run.",
-                )
+        sections = {name: one for name, one in self._sections(owner).items() if name != "models"}
+        paths = [f"{name}.{next(iter(one))}" for name, one in sections.items()]
+        for name in (*self._own(owner), *paths):
+            raise LdmError(
+                f"--resume uses the recorded options, so --{_dashed(name.removesuffix('.name'))} "
+                "cannot be given.",
+                "Omit it, or start a new run.",
+            )
 
     def _own(self, owner: type[Any]) -> dict[str, Any]:
         known = hints(owner)
@@ -199,7 +193,10 @@ class SpecCommand(TyperCommand):
         return {n: one for owner in owners for n, one in hints(owner).items() if one.of}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read --section.option VALUE, and leave the rest to Typer."""
+        """Read --section.option VALUE, and leave the rest to Typer.
+
+        Raises LdmError with a suggestion for an option of no section of this command.
+        """
         if HELP_ALL in args:
             ctx.meta[HELP_ALL] = args
             typer.echo(ctx.get_help())
@@ -218,20 +215,13 @@ class SpecCommand(TyperCommand):
                 if not (given or equals):
                     ctx.fail(f"Option '{word}' requires an argument.")
                 dotted[f"{section}.{option.replace('-', '_')}"] = given
+            elif word.startswith("--") and dot and " " not in path:
+                raise unknown(section, list(self.sections), f"There is no section --{section}.")
             else:
                 rest.append(word)
-        self._refuse_unknown(ctx, rest)
         ctx.meta[SECTIONS] = dotted
         left: list[str] = super().parse_args(ctx, rest)
         return left
-
-    def _refuse_unknown(self, ctx: Any, words: Sequence[str]) -> None:
-        """Raise LdmError with a suggestion for a dotted option of no section of this command."""
-        for word in words:
-            path = word.removeprefix("--").partition("=")[0]
-            if word.startswith("--") and "." in path and " " not in path:
-                section = path.partition(".")[0]
-                raise unknown(section, list(self.sections), f"There is no section --{section}.")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, and options by heading; rare ones and sections with --help-all."""

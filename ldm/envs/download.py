@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -238,10 +237,6 @@ def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None =
     server's copy has changed. Content with another SHA-256 than `sha256` is rejected. An existing
     `file` is only checked. Raise LdmError on failure; `file` is then complete or absent.
     """
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise LdmError(
-            f"{url!r} is not an http or https address.", "Give the archive's full address."
-        )
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists():

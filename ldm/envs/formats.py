@@ -3,16 +3,24 @@
 Formats are plug-ins (entry points `ldm.formats`): those of the recordings of one environment, and
 those that tools share, which may also write. They read lines as dataclasses (`read_as`), so that
 problems name the field.
+
+A format is a module with
+- SUFFIXES, the endings of its files; SIGN, what identifies them, for messages; HEAD, a pattern in
+  the first bytes by which a file is found in a folder, None if it is not;
+- detect(value), whether the JSON value of a line or a document has this format;
+- read(path, assumed), which yields the trajectories in a file and a Problem for each invalid
+  record, or parse(line, file, number), for one trajectory per line;
+- perhaps write(path, trajectories), of JSONL files, and ENV, the environment that all its
+  recordings are of, whose data they may need.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
@@ -104,29 +112,6 @@ class Assumed:
 
 
 NOTHING = Assumed()
-
-
-class Format(Protocol):
-    """A module that reads recordings.
-
-    Instead of `read` it may have `parse(line, file, number)`, for one trajectory per line. It may
-    have `write(path, trajectories)`, of JSONL files, and ENV, the environment that all its
-    recordings are of, whose data they may need.
-    SUFFIXES: endings of its files. SIGN: what identifies them, for messages. HEAD: a pattern in the
-    first bytes by which a file is found in a folder, None if it is not.
-    """
-
-    SUFFIXES: Sequence[str]
-    SIGN: str
-    HEAD: re.Pattern[bytes] | None
-
-    def detect(self, value: Any) -> bool:
-        """Return whether the JSON value of a line or a document has this format."""
-        ...
-
-    def read(self, path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
-        """Yield the trajectories in a file, and a problem for each invalid record."""
-        ...
 
 
 def files_below(paths: Iterable[Path]) -> list[Path]:

@@ -6,12 +6,11 @@ import re
 import threading
 import tomllib
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ldm import records
 from ldm.errors import LdmError
@@ -161,11 +160,15 @@ def probe_request(model: str, mode: Mode, server: str = "") -> Request:
     return Request(
         model=model,
         messages=(Message("user", question),),
-        schema=TypeAdapter(Probe).json_schema(),
+        schema=records.adapter(Probe).json_schema(),
         sampling=Sampling(temperature=0.0, seed=1, sample=stable_seed("probe", server) % 2**30),
         max_tokens=512,
         stop=("\n\n\n\n",),
     )
+
+
+#: Server → model → its capabilities.
+Table = dict[str, dict[str, Capabilities]]
 
 
 class CapabilityStore:
@@ -175,11 +178,11 @@ class CapabilityStore:
         """Read the file. server: its URL, as shown. Raises LdmError if the file is invalid."""
         self.server = server
         self._path = path
-        self._table: dict[str, dict[str, Capabilities]] = {}
+        self._table: Table = {}
         self._lock = threading.Lock()
         if path is not None and path.exists():
             try:
-                self._table = _adapter().validate_python(read_json(path))
+                self._table = records.adapter(Table).validate_python(read_json(path))
             except ValidationError as error:
                 raise LdmError(
                     f"{path} does not hold the capabilities of servers.",
@@ -212,10 +215,5 @@ class CapabilityStore:
             if self._path is None:
                 return
             with records.replacing(self._path) as file:
-                text = _adapter().dump_json(self._table, indent=2).decode()
+                text = records.adapter(Table).dump_json(self._table, indent=2).decode()
                 file.write(redacted_json(text) + "\n")
-
-
-@cache
-def _adapter() -> TypeAdapter[dict[str, dict[str, Capabilities]]]:
-    return TypeAdapter(dict[str, dict[str, Capabilities]])

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ldm.config import Evaluate
+from ldm.llm.models import listed
 from ldm.memory import Contents
 from ldm.run.builders import agent_of, card_of, option_names
 from ldm.run.engine import Member
@@ -68,9 +69,7 @@ class Conditions:
     @property
     def model(self) -> str:
         """Return the models that it called, in one text; "" if it called none."""
-        if len(set(self.models.values())) < 2:
-            return next(iter(self.models.values()), "")
-        return ", ".join(f"{role} {model}" for role, model in self.models.items())
+        return listed(self.models)
 
     def __str__(self) -> str:
         """Return the conditions in words."""

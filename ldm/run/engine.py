@@ -106,12 +106,10 @@ class Session:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
             if isinstance(self.backend, str) and min(self.workers, len(items)) == 1:
-                work, part = worker(self.setup()), _Part(self.run.parts)
+                work = _Recording(self.setup, worker, self.run.parts)
                 with closing(work), parallel.interruptible(), parallel.one_thread():
                     for item in items:
-                        record = work(item)
-                        part.append(record)
-                        take(record)
+                        take(work(item))
             elif items:
                 self._spread(worker, items, take)
         self._counting = None
@@ -157,13 +155,12 @@ class Session:
             build = partial(_Recording, self.build, worker, None)
             self.backend.map(build, items, workers=self.workers, on_result=keep_and_take)
             return
+        spread, setup = parallel.map_in_processes, self.build
+        if self.backend == "threads":
+            spread, setup = parallel.map_in_threads, self.setup
         with parallel.interruptible():
-            if self.backend == "threads":
-                build = partial(_Recording, self.setup, worker, parts)
-                parallel.map_in_threads(build, items, workers=workers, on_result=take)
-            else:
-                build = partial(_Recording, self.build, worker, parts)
-                parallel.map_in_processes(build, items, workers=workers, on_result=take)
+            build = partial(_Recording, setup, worker, parts)
+            spread(build, items, workers=workers, on_result=take)
 
     @contextmanager
     def working(self) -> Iterator[Session]:
@@ -272,11 +269,6 @@ class Member(Generic[S]):
         """The models that may be called, and their limits."""
         options: ModelOptions = self.spec.typed("models")
         return options
-
-    @property
-    def untouched(self) -> bool:
-        """Return whether the run is new, and holds neither results nor paid calls."""
-        return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
 
 
 @dataclass(frozen=True)
@@ -558,8 +550,8 @@ def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:
 
 
 def discard(members: Sequence[Member[Any]]) -> None:
-    """Remove new and untouched runs: all of them or none."""
-    if all(member.untouched for member in members):
+    """Remove new runs, if none holds a result, a part of one or a paid call."""
+    if all(one.new and not any(one.run.directory.rglob("*.jsonl")) for one in members):
         for member in members:
             member.run.remove()
 

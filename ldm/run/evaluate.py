@@ -17,17 +17,7 @@ from ldm.memory import Contents, environments, inspect
 from ldm.run import builders, engine, runner
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
-from ldm.run.grid import (
-    SAMPLE,
-    Grid,
-    cost_lines,
-    label,
-    labelled,
-    labels,
-    repeated,
-    say_limits,
-    subject,
-)
+from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
 from ldm.run.results import Report, gains, refined_lines
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Playing, Runtime
@@ -113,15 +103,15 @@ def _reports(
 ) -> tuple[Report, ...]:
     """Return the reports of finished runs under labels of their own; repeats share one."""
     groups = repeated([spec for _, spec in recorded])
-    reports = [
-        report_of([recorded[place] for place in group], [outcomes[place] for place in group])
-        for group in groups
-    ]
-    return labelled([recorded[group[0]][1] for group in groups], reports)
+    names = labels([recorded[group[0]][1] for group in groups])
+    return tuple(
+        _report(name, [recorded[place] for place in group], [outcomes[place] for place in group])
+        for name, group in zip(names, groups, strict=True)
+    )
 
 
-def report_of(
-    runs: Sequence[tuple[Run, Evaluate]], outcomes: Sequence[Sequence[EpisodeResult]]
+def _report(
+    name: str, runs: Sequence[tuple[Run, Evaluate]], outcomes: Sequence[Sequence[EpisodeResult]]
 ) -> Report:
     """Return the report of finished runs that are repeats of the same evaluation."""
     run, spec = runs[0]
@@ -130,7 +120,7 @@ def report_of(
     return Report(
         env=spec.env.name,
         split=spec.split,
-        label=label(spec),
+        label=name,
         sees_reward=builders.agent_of(spec).sees_reward,
         directory=run.directory,
         summary=summarize(results, seed=spec.seed, reporting=reporting),

@@ -17,7 +17,6 @@ from ldm.errors import LdmError
 from ldm.llm.meter import load_prices, price_of
 from ldm.llm.models import ModelOptions, listed
 from ldm.run.builders import agent_needs, option_names, roles
-from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.types import Usage
 
@@ -197,13 +196,6 @@ def hidden_words(spec: Evaluate) -> str:
     return f"without {' and '.join(words)}" if words else ""
 
 
-def labelled(specs: Sequence[Evaluate], reports: Sequence[Report]) -> tuple[Report, ...]:
-    """Return the reports under labels that tell them apart, see `labels`."""
-    return tuple(
-        replace(report, label=name) for report, name in zip(reports, labels(specs), strict=True)
-    )
-
-
 def labels(specs: Sequence[Evaluate]) -> list[str]:
     """Return labels that tell evaluations apart: agent, memory generation, options."""
     numbers = {spec.generation for spec in specs if spec.memory_digest}
@@ -234,11 +226,6 @@ def options_of(spec: Evaluate) -> dict[str, str]:
     values = {**spec.agent.options, **{f"env.{k}": v for k, v in spec.env.options.items()}}
     values |= {name: value for name, value in spec.models.given if name in MODELS}
     return {name: written(value) for name, value in values.items()}
-
-
-def fitting(agent: Section, spec: Evaluate) -> Section:
-    """Return the section with those of its options that the spec's agent has."""
-    return agent.only(option_names(spec))
 
 
 def with_options(specs: Sequence[Evaluate], agent: Section, runtime: Runtime) -> list[Evaluate]:
@@ -272,7 +259,7 @@ def _per_agent(spec: Evaluate, agents: Sequence[str], runtime: Runtime) -> list[
 
 def _fitted(spec: Evaluate, agent: Section) -> Evaluate:
     """Return the spec of one of several agents with further options, those that it has."""
-    spec = replace(spec, agent=spec.agent.with_options(**fitting(agent, spec).options))
+    spec = replace(spec, agent=spec.agent.with_options(**agent.only(option_names(spec)).options))
     if "memory" in agent_needs(spec):
         return spec
     return replace(spec, without_tuples=(), without_trajectories=())

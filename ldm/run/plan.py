@@ -245,11 +245,6 @@ def check(
     return replace(evaluation, split=split, tasks=len(tasks))
 
 
-def episodes(evaluation: PlanEvaluation, specs: Sequence[OptimisePlan]) -> int:
-    """Return the number of episodes of the evaluation of all plans."""
-    return evaluation.tasks * len(set(_planned(evaluation, specs).values()))
-
-
 def evaluate_plans(
     evaluation: PlanEvaluation, specs: Sequence[OptimisePlan], run: Run, runtime: Runtime
 ) -> PlanScores:
@@ -490,7 +485,8 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         yield from cost_lines(usages, attempts, self.members[0].models, "attempts")
         yield "They were made without a plan, which later prompts hold; rewriting it is included."
         if self.evaluation is not None:
-            count = episodes(self.evaluation, [member.spec for member in self.members])
+            plans = _planned(self.evaluation, [member.spec for member in self.members])
+            count = self.evaluation.tasks * len(set(plans.values()))
             tokens = sum(one.tokens for one in playing)
             yield (
                 f"The evaluation comes on top: {count} episodes, like these attempts without "

@@ -17,7 +17,7 @@ from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.envs import load_env
 from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
-from ldm.errors import Interrupted, LdmError, LeakageError
+from ldm.errors import Interrupted, LdmError
 from ldm.explore import ExplorationSetup, Verdict, evaluated_leak_keys, judge, new_goals
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
@@ -31,7 +31,7 @@ from ldm.run.engine import Experiment, Member, Session, check_backend, checked_a
 from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runtime import Runtime
-from ldm.run.selection import even, select, training_split, with_data
+from ldm.run.selection import check_leakage, even, select, training_split, with_data
 from ldm.run.statistics import bootstrap
 from ldm.runs import Run, list_runs
 from ldm.text import counted, short
@@ -392,8 +392,7 @@ def choose(
     if spec.tasks:
         chosen = select(tasks, ids=spec.tasks, kinds=spec.kinds)
         for task in chosen:
-            if task.leak_key in evaluated:
-                raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
+            check_leakage(evaluated, [task], remedy="Explore other goals; this one was evaluated.")
             if task not in new:
                 raise LdmError(
                     f"The goal {task.id} is known already.", "Explore others, or use --reuse-goals."

@@ -18,7 +18,7 @@ from ldm.memory import generations, inspect
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
-from ldm.run.grid import Grid, fitting, with_options
+from ldm.run.grid import Grid, with_options
 from ldm.run.presets import Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
@@ -198,7 +198,7 @@ class _Request:
         models = common.models.with_options(**dict(_replaced(common.models, row)))
         env = common.env.with_options(**row.env).with_options(**self.env.options)
         spec = replace(common, agent=Section(row.player.name), models=models, env=env)
-        shared = fitting(self.preset.evaluation.agent, spec)
+        shared = self.preset.evaluation.agent.only(option_names(spec))
         agent = spec.agent.with_options(**shared.options).with_options(**row.player.options)
         spec = replace(spec, agent=agent)
         if "memory" not in agent_needs(spec):

@@ -99,7 +99,6 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
     columns = with_measures(report.measures)
     for number, (directory, results) in enumerate(zip(directories, report.repeats, strict=True), 1):
         for result in results:
-            failed = result.end == "error"
             yield {
                 **{column.name: column.of(result) for column in columns},
                 **same,
@@ -109,8 +108,8 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
                 "task": result.task.id,
                 "kind": result.task.kind,
                 "goal": result.task.goal,
-                "success": result.success and not failed,
-                "score": 0.0 if failed else result.score,
+                "success": result.solved,
+                "score": 0.0 if result.end == "error" else result.score,
                 "end": result.end,
                 "error": redacted(result.error),
             }

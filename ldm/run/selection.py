@@ -129,7 +129,9 @@ def check_leakage(
     evaluated = {task.leak_key for task in tasks}
     leaked = sorted(evaluated.intersection(sources))
     if leaked:
-        raise LeakageError(leaked, remedy, what)
+        tasks_are = "task is also a source" if len(leaked) == 1 else "tasks are also sources"
+        examples = ", ".join(leaked[:5]) + (", …" if len(leaked) > 5 else "")
+        raise LeakageError(f"{len(leaked)} evaluated {tasks_are} of {what}: {examples}", remedy)
 
 
 def check_examples(agent: type[Agent], options: Any, env: str, tasks: Sequence[Task]) -> None:

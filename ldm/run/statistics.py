@@ -228,7 +228,7 @@ def frame(results: Sequence[EpisodeResult], columns: Sequence[Column] = ()) -> p
             result.task.id,
             result.task.kind,
             result.end == "error",
-            float(result.success and result.end != "error"),
+            float(result.solved),
             0.0 if result.end == "error" else result.score,
             *(column.of(result) for column in columns),
         )

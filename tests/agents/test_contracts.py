@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm.agents import AGENTS, load_agent
-from ldm.config import typed
+from ldm.config import Section
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
@@ -179,5 +179,6 @@ IMPOSSIBLE: dict[str, dict[str, float]] = cases(__file__, "impossible")
     ("name", "option"), [(name, option) for name in IMPOSSIBLE for option in IMPOSSIBLE[name]]
 )
 def test_impossible_options_are_refused(name: str, option: str) -> None:
+    given = Section.read({option: IMPOSSIBLE[name][option]})
     with pytest.raises(LdmError, match=option):
-        typed(load_agent(name).Options, {option: IMPOSSIBLE[name][option]}, f"agent {name}")
+        given.typed(load_agent(name).Options, f"agent {name}")

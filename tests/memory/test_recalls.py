@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -88,10 +90,8 @@ def test_the_budget_may_be_counted_by_the_caller() -> None:
 
 def test_no_tokenizer_needs_more_than_is_counted() -> None:
     tokenizers = pytest.importorskip("tokenizers")
-    from ldm.embed import installed
-
-    folder = installed("wordllama") or pytest.skip("wordllama is not installed")
-    file = folder / "tokenizers/l2_supercat_tokenizer_config.json"
+    spec = find_spec("wordllama") or pytest.skip("wordllama is not installed")
+    file = Path(str(spec.origin)).parent / "tokenizers/l2_supercat_tokenizer_config.json"
     llama = tokenizers.Tokenizer.from_file(str(file))
     texts = [*ACTIONS, "go to bed 1", "6b51d431df5d7f", "def f(x):\n\treturn x", "Ünïcode Tür"]
     texts += OTHERS

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from ldm.config import Evaluate
-from ldm.run.grid import Grid, label, labelled, say_limits
-from ldm.run.results import Report
+from ldm.run.grid import Grid, labels, say_limits
 from ldm.run.runtime import Runtime
-from ldm.run.statistics import Summary, summarize
 
 SPEC = Evaluate("tests.toy:ToyEnv", "test")
 ADEPT, QUITTER = "tests.integration.agents:Adept", "tests.integration.agents:Quitter"
@@ -62,22 +59,15 @@ class TestExpansion:
 
 
 class TestLabels:
-    def report(self, spec: Evaluate) -> Report:
-        summary: Summary = summarize([])
-        return Report(spec.env.name, spec.split, label(spec), False, Path(), summary, ())
-
-    def labels(self, *specs: Evaluate) -> list[str]:
-        return [one.label for one in labelled(specs, [self.report(spec) for spec in specs])]
-
     def test_name_agent_and_control(self) -> None:
         control = replace(SPEC, agent={"name": "ldm", "control": "random"})
-        assert self.labels(SPEC, control) == ["ldm", "ldm control=random"]
+        assert labels([SPEC, control]) == ["ldm", "ldm control=random"]
 
     def test_name_generations_where_they_differ(self) -> None:
         newest = replace(SPEC, generation=1, memory_digest="x")
         oldest = replace(SPEC, generation=0, memory_digest="y")
-        assert self.labels(newest, newest) == ["ldm", "ldm"]
-        assert self.labels(newest, oldest, replace(SPEC, agent="random")) == [
+        assert labels([newest, newest]) == ["ldm", "ldm"]
+        assert labels([newest, oldest, replace(SPEC, agent="random")]) == [
             *("ldm generation 1", "ldm generation 0", "random")
         ]
 
@@ -85,7 +75,7 @@ class TestLabels:
         few = replace(SPEC, agent={"name": "ldm", "k": 1, "budget": 9})
         many = replace(SPEC, agent={"name": "ldm", "k": 4, "budget": 9})
         usual = replace(SPEC, agent={"name": "ldm", "budget": 9})
-        assert self.labels(few, many, usual) == ["ldm k=1", "ldm k=4", "ldm k=default"]
+        assert labels([few, many, usual]) == ["ldm k=1", "ldm k=4", "ldm k=default"]
 
 
 @pytest.mark.parametrize(

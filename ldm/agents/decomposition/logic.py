@@ -73,11 +73,6 @@ class Plan:
     logic: Logic | None
     flaw: str = ""
 
-    def __str__(self) -> str:
-        lines = [f"Step {number}: {text}" for number, text in self.steps.items()]
-        order = "none" if self.logic is None else written(self.logic)
-        return "\n".join([*lines, f"Execution Order: {order}"])
-
 
 def parse_plan(text: str, *, cut: bool = False) -> Plan:
     """Return the plan in a model's reply, which may be cut off before its order. Never raises.

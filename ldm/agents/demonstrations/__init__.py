@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ldm import records
+from ldm.episode import Digests
 from ldm.errors import LdmError
 from ldm.types import Trajectory, stable_hash
 
@@ -56,6 +57,10 @@ def digest(path: Path) -> str:
             f"There are no demonstrations at {path}: {error.strerror}.", "Name another file."
         ) from error
     return stable_hash([text.hex() for text in texts])
+
+
+#: `Agent.digests` of those whose options name a file of demonstrations.
+DIGESTS: Digests = {"demonstrations": ("demonstrations_digest", digest)}
 
 
 def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:

@@ -19,16 +19,6 @@ from ldm.envs.alfworld.games import NOTHING, Game, UnknownRules
 from ldm.envs.alfworld.world import Operation, State, World
 from ldm.errors import LdmError
 
-KINDS = (
-    "missing index",
-    "invalid receptacle",
-    "invalid appliance",
-    "wrong location",
-    "closed receptacle",
-    "inventory limit",
-    "not in inventory",
-)
-
 _THING = r"(?:the |an? )?([a-z]+)(?: (\d+))?"
 _FORMS = tuple(
     re.compile(form.replace("THING", _THING))

@@ -26,7 +26,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -374,14 +374,6 @@ _STEPS = [10.0 * i for i in range(1, 100)]
 RequestedOption = tuple[str, str] | str
 
 
-class Products(Protocol):
-    """Products by position."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, position: int, /) -> Product: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Goal:
     """A purchase to make.
@@ -396,8 +388,7 @@ class Goal:
     price_cap: float
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(NamedTuple):
     """The prices of products, and the caps drawn for the instructions that have goals.
 
     amounts: dollars, in the order of the products. The others have one entry per instruction:
@@ -420,13 +411,11 @@ class Drawer:
         self._amounts: list[float] = []
         self._goal_counts: list[tuple[int, int, int]] = []
 
-    def take(self, product: Product, amount: float | None = None) -> None:
-        """Draw the price of the next product, or use `amount`."""
+    def take(self, product: Product) -> None:
+        """Draw the price of the next product."""
         low, *high = product.prices
         position = len(self._amounts)
-        if amount is None:
-            amount = self._random.uniform(low, *high) if high else low
-        self._amounts.append(amount)
+        self._amounts.append(self._random.uniform(low, *high) if high else low)
         for number, instruction in enumerate(product.instructions):
             self._goal_counts.append((position, number, _count(product, instruction)))
 
@@ -447,14 +436,6 @@ class Drawer:
         return max(self._random.sample(above, 2)) if len(above) >= 2 else NO_CAP
 
 
-def draw(products: Iterable[Product], seed: int = SEED) -> Prices:
-    """Return the prices and caps of `products`."""
-    drawer = Drawer(seed)
-    for product in products:
-        drawer.take(product)
-    return drawer.finish()
-
-
 def shuffled(number: int, seed: int = SEED) -> np.ndarray:
     """Return the position before the shuffle of each of `number` goals (int32)."""
     order = list(range(number))
@@ -468,8 +449,10 @@ class Goals:
     A goal is built on access, as the 1.18 million products have millions of goals.
     """
 
-    def __init__(self, products: Products, prices: Prices, order: np.ndarray | None = None) -> None:
-        """Take the `order`, each goal's position before the shuffle; None does not shuffle."""
+    def __init__(
+        self, products: Catalogue | Sequence[Product], prices: Prices, order: np.ndarray
+    ) -> None:
+        """Take the `order`, each goal's position before the shuffle."""
         self._products = products
         self._prices = prices
         self._order = order
@@ -484,26 +467,17 @@ class Goals:
     def __getitem__(self, number: int) -> Goal:
         if not 0 <= number < len(self):
             raise IndexError(f"goal {number} of {len(self)}")
-        entry, place = self._entry(number)
-        prices = self._prices
+        prices, before = self._prices, int(self._order[number])
+        entry = int(np.searchsorted(self._ends, before, side="right"))
+        place = before - int(self._ends[entry] - prices.counts[entry])
         product = self._products[int(prices.products[entry])]
         instruction = product.instructions[int(prices.instructions[entry])]
         return _goal(product, instruction, place, float(prices.caps[entry]))
 
-    def source(self, number: int) -> int:
-        """Return the position of the product that goal `number` asks for."""
-        return int(self._prices.products[self._entry(number)[0]])
-
     def sources(self) -> np.ndarray:
-        """Return `source` of all goals (int32)."""
-        positions = np.repeat(self._prices.products, self._prices.counts)
-        return positions if self._order is None else positions[self._order]
-
-    def _entry(self, number: int) -> tuple[int, int]:
-        """Return the index of the instruction, and the number of the goal within it."""
-        before = number if self._order is None else int(self._order[number])
-        entry = int(np.searchsorted(self._ends, before, side="right"))
-        return entry, before - int(self._ends[entry] - self._prices.counts[entry])
+        """Return the position of the product that each goal asks for (int32)."""
+        positions: np.ndarray = np.repeat(self._prices.products, self._prices.counts)[self._order]
+        return positions
 
 
 def _count(product: Product, instruction: Instruction) -> int:
@@ -533,8 +507,6 @@ FORMAT = "2"
 #: Parsed products that are kept in memory.
 CACHED_PRODUCTS = 20_000
 
-_PRICES = ("amounts", "products", "instructions", "caps", "counts")
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -559,7 +531,7 @@ class Catalogue:
         self._parsed: dict[int, Product] = {}
         self.amounts = arrays["amounts"]
         self.index = Index(arrays)
-        prices = Prices(*(arrays[name] for name in _PRICES))
+        prices = Prices(*(arrays[name] for name in Prices._fields))
         self.goals = Goals(self, prices, arrays["order"])
 
     @property
@@ -644,7 +616,7 @@ def compile_products(
     if not asins:
         raise LdmError("The catalogue has no products.", "Check the data path.")
     prices = drawer.finish()
-    arrays = {name: getattr(prices, name) for name in _PRICES}
+    arrays = prices._asdict()
     arrays["order"] = shuffled(int(prices.counts.sum()), seed)
     for values in arrays.values():
         digest.update(values.tobytes())

@@ -8,7 +8,6 @@ from pathlib import Path
 from ldm.envs.download import published
 from ldm.envs.metadata import DataCheck
 from ldm.envs.webshop.catalogue import Drawer, Files, read_products
-from ldm.errors import LdmError
 from ldm.records import Problem
 
 #: Products of the full set, and crowd-sourced instructions (WebShop, arXiv 2207.01206, §1).
@@ -18,12 +17,6 @@ FILES = published(__file__)
 
 def check(path: Path) -> DataCheck:
     """Read every product below `path`. Raise LdmError if a file is missing or is not JSON."""
-    if not path.is_dir():
-        raise LdmError(
-            f"{path} is not a folder.",
-            "Use the folder that holds items_shuffle*.json, or download it: "
-            "ldm data webshop --to FOLDER.",
-        )
     human = any(path.glob("items_human_ins*.json*"))
     read = Files.find(path, human=human)
     categories: Counter[str] = Counter()

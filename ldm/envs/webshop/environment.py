@@ -209,12 +209,14 @@ class WebShop(ReplayedEnvironment):
 
     def _act(self, action: str) -> TimeStep:
         """Execute search[…] or click[…]; anything else changes nothing."""
-        world, before = self._running()
-        answer = pages.step(before, action, self._there, world)
-        self._session = after = answer.session
-        if answer.bought:
+        world, before = self._world, self._session
+        if world is None or before is None or before.page == "done":
+            raise RuntimeError("no task is running: call reset first")
+        after, valid = pages.step(before, action, self._there, world)
+        self._session = after
+        if after.page == "done":
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
-        return self._answer(after, before, valid=answer.valid)
+        return self._answer(after, before, valid=valid)
 
     def as_shown(self, recorded: Trajectory) -> Trajectory:
         """Return an episode recorded in brackets with the whole pages that `page` shows."""
@@ -258,11 +260,6 @@ class WebShop(ReplayedEnvironment):
                 check_parser()  # fail now rather than at the first purchase
             self._worlds[own] = World(catalogue)
         return self._worlds[own]
-
-    def _running(self) -> tuple[World, Session]:
-        if self._world is None or self._session is None or self._session.page == "done":
-            raise RuntimeError("no task is running: call reset first")
-        return self._world, self._session
 
     def _answer(
         self, session: Session, before: Session | None = None, *, valid: bool = True

@@ -125,7 +125,8 @@ Page = Literal["index", "search_results", "item_page", "item_sub_page", "done"]
 Kind = Literal["text", "button", "link", "option"]
 
 PER_PAGE = 10
-BUY, BACK, NEXT, PREVIOUS, SEARCH = "buy now", "back to search", "next >", "< prev", "search"
+#: The button that leads nowhere: a search needs its words.
+SEARCH = "search"
 SUB_PAGES = ("Description", "Features", "Reviews")
 #: The button of the sub-page that only exists if the layout has attribute pages.
 ATTRIBUTES = "Attributes"
@@ -213,11 +214,10 @@ class Node(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The effect of an action. valid: whether it had one; bought: whether it was a purchase."""
+    """The effect of an action. valid: whether it had one; if the page is "done", a purchase."""
 
     session: Session
     valid: bool
-    bought: bool
 
 
 def nodes(session: Session, shop: Shop, layout: Layout) -> tuple[Node, ...]:
@@ -272,41 +272,33 @@ def step(session: Session, action: str, targets: Mapping[str, Node], shop: Shop)
     if parsed:
         name, argument = parsed
         if name == "search":
-            return _search(session, argument, shop)
+            positions = shop.search(argument, session)
+            if positions is not None:
+                results = replace(session, query=argument, results=positions)
+                return Answer(_results_at(results, 1), valid=True)
         if name == "click" and argument != SEARCH and argument in targets:
-            return _click(session, argument, targets, shop)
-    return Answer(session, valid=False, bought=False)
+            return Answer(_click(session, argument, targets, shop), valid=True)
+    return Answer(session, valid=False)
 
 
-def _click(session: Session, name: str, targets: Mapping[str, Node], shop: Shop) -> Answer:
+def _click(session: Session, name: str, targets: Mapping[str, Node], shop: Shop) -> Session:
     """Click on the node called `name`; for buttons only the name matters (27)."""
-    place = _page_name(session)
-    if name == BUY:
-        purchase = replace(session, page="done", score=shop.reward(session))
-        return Answer(purchase, valid=True, bought=True)
-    if name == BACK:
-        after = Session(session.number, session.instruction)
-    elif name == NEXT and place == "search_results":
-        after = _results_at(session, session.at + 1)
-    elif name == PREVIOUS and place == "search_results":
-        after = _results_at(session, session.at - 1)
-    elif name == PREVIOUS and place == "item_page":
-        after = _results_at(session, session.at)
-    elif name == PREVIOUS and place == "item_sub_page":
-        after = replace(session, page="item_page", sub="")
-    elif name.capitalize() in (*SUB_PAGES, ATTRIBUTES):
-        after = replace(session, page="item_sub_page", sub=name.capitalize())
-    else:
-        after = _opened(session, targets[name])
-    return Answer(after, valid=True, bought=False)
-
-
-def _search(session: Session, query: str, shop: Shop) -> Answer:
-    positions = shop.search(query, session)
-    if positions is None:
-        return Answer(session, valid=False, bought=False)
-    results = replace(session, query=query, results=positions)
-    return Answer(_results_at(results, 1), valid=True, bought=False)
+    match name, _page_name(session):
+        case "buy now", _:
+            return replace(session, page="done", score=shop.reward(session))
+        case "back to search", _:
+            return Session(session.number, session.instruction)
+        case "next >", "search_results":
+            return _results_at(session, session.at + 1)
+        case "< prev", "search_results":
+            return _results_at(session, session.at - 1)
+        case "< prev", "item_page":
+            return _results_at(session, session.at)
+        case "< prev", "item_sub_page":
+            return replace(session, page="item_page", sub="")
+    if name.capitalize() in (*SUB_PAGES, ATTRIBUTES):
+        return replace(session, page="item_sub_page", sub=name.capitalize())
+    return _opened(session, targets[name])
 
 
 def _results_at(session: Session, at: int) -> Session:
@@ -384,11 +376,6 @@ def _done(session: Session) -> list[Node]:
     ]
     target = ["Target", "asin", "options", "attrs", "price upper", "instuction text"]
     target += ["category", "product category", "query", "Goal ", "None"]
-    score = [
-        "Reward",
-        "Your score (min 0.0, max 1.0)",
-        str(session.score),
-        "Reward Details ",
-        "None",
-    ]
+    score = ["Reward", "Your score (min 0.0, max 1.0)", str(session.score)]
+    score += ["Reward Details ", "None"]
     return [Node("text", text) for text in (BOUGHT, *code, *purchase, *blanks, *target, *score)]

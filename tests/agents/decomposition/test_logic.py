@@ -186,7 +186,8 @@ def test_plans_as_models_write_them(text: str) -> None:
     }
     assert plan.logic == Group("and", (Group("or", (1, 2)), 3))
     assert plan.flaw == ""
-    assert parse_plan(str(plan)) == plan
+    lines = [f"Step {number}: {step}" for number, step in plan.steps.items()]
+    assert parse_plan("\n".join([*lines, f"Execution Order: {written(plan.logic)}"])) == plan
 
 
 def test_plans_of_a_small_model() -> None:

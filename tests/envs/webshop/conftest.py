@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import (
-    Catalogue,
-    Drawer,
-    Files,
-    Goals,
-    Product,
-    Settings,
-    open_catalogue,
-)
+from ldm.envs.webshop.catalogue import Catalogue, Files, Goals, Product, Settings, open_catalogue
 from ldm.envs.webshop.environment import World
 from ldm.envs.webshop.reward import Titles, parser_version
-from tests.envs.webshop.shop import products_of, small_shop
+from tests.envs.webshop.shop import draw, in_order, products_of, small_shop
 
 #: A title → its nouns.
 Parses = dict[str, tuple[str, ...]]
@@ -43,10 +36,9 @@ def human_goals(official: Path, golden: Path) -> tuple[list[Product], Goals]:
     files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
     products, _ = products_of(files)
     prices = json.loads((golden / "prices.json").read_text())
-    drawer = Drawer()  # a fresh seed for the caps
-    for product in products:
-        drawer.take(product, amount=prices[product.asin])
-    return products, Goals(products, drawer.finish())
+    # A fresh seed for the caps.
+    drawn = draw(replace(product, prices=(prices[product.asin],)) for product in products)
+    return products, in_order(products, drawn)
 
 
 @pytest.fixture(scope="session")

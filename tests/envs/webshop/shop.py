@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.webshop.catalogue import Files, Product, read_products
+import numpy as np
+
+from ldm.envs.webshop.catalogue import SEED, Drawer, Files, Goals, Prices, Product, read_products
 from ldm.records import Problem
 
 KINDS = ("lamp", "chair", "shirt", "soap", "cable", "tea")
@@ -72,6 +74,19 @@ def damaged_shop(folder: Path) -> Path:
     human = {"instruction": "a chair", "instruction_attributes": ["x"], "instruction_options": []}
     attributes = {p["asin"]: annotation(i) for i, p in enumerate(products)}
     return write_shop(folder, products, attributes, {"B000000001": [human]})
+
+
+def draw(products: Iterable[Product], seed: int = SEED) -> Prices:
+    """The prices and caps of products."""
+    drawer = Drawer(seed)
+    for product in products:
+        drawer.take(product)
+    return drawer.finish()
+
+
+def in_order(products: Sequence[Product], prices: Prices) -> Goals:
+    """The goals of products, not shuffled."""
+    return Goals(products, prices, np.arange(prices.counts.sum()))
 
 
 def products_of(files: Files) -> tuple[list[Product], list[Problem]]:

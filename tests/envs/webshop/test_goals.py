@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.envs.webshop.catalogue import NO_CAP, Catalogue, Files, Goal, Goals, draw, shuffled
+from ldm.envs.webshop.catalogue import NO_CAP, Catalogue, Files, Goal, Goals, shuffled
 from tests.envs.webshop.conftest import edge_files, human_goals, lines
-from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
+from tests.envs.webshop.shop import annotation, draw, in_order, products_of, raw, write_shop
 
 
 def as_official(goal: Goal) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def goals_of(folder: Path, **changes: Any) -> Goals:
     product = raw(0, **changes)
     write_shop(folder, [product], {product["asin"]: annotation(0)})
     products, _ = products_of(Files.find(folder, human=False))
-    return Goals(products, draw(products))
+    return in_order(products, draw(products))
 
 
 def test_prices_and_goals_are_those_of_official_code(catalogue: Catalogue, golden: Path) -> None:
@@ -122,4 +122,6 @@ def test_goals_are_found_by_index_only_within_bounds(catalogue: Catalogue) -> No
         with pytest.raises(IndexError):
             goals[outside]
     sources = goals.sources()
-    assert all(goals.source(i) == sources[i] for i in range(0, len(goals), 97))
+    assert all(
+        goals[i].product.asin == catalogue[sources[i]].asin for i in range(0, len(goals), 97)
+    )

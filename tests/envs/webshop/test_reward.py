@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import NO_CAP, Catalogue, Goal, Goals, Product, draw, shuffled
+from ldm.envs.webshop.catalogue import NO_CAP, Catalogue, Goal, Goals, Product, shuffled
 from ldm.envs.webshop.reward import Reward, Titles, alike, color, reward
 from tests.envs.webshop.conftest import Parses, edge_files, human_goals, lines
-from tests.envs.webshop.shop import products_of
+from tests.envs.webshop.shop import draw, products_of
 
 SHIRT = Product(
     asin="B1",
@@ -59,9 +59,10 @@ def test_rewards_and_parts_are_official(catalogue: Catalogue, golden: Path, pars
 def test_exact_purchases(catalogue: Catalogue, golden: Path, parses: Parses) -> None:
     nouns = Titles(parses)
     rows = lines(golden / "rewards_exact_purchase_all_goals.jsonl")
+    sources = catalogue.goals.sources()
     for row in rows:
         goal = catalogue.goals[row["goal_index"]]
-        price = catalogue.amounts[catalogue.goals.source(row["goal_index"])]
+        price = catalogue.amounts[sources[row["goal_index"]]]
         options = dict(goal.options)  # type: ignore[arg-type]
         result = reward(goal, goal.product, options, float(price), nouns)
         assert (result.total, result.option, result.type, result.title) == tuple(
