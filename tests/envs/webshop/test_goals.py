@@ -122,6 +122,5 @@ def test_goals_are_found_by_index_only_within_bounds(catalogue: Catalogue) -> No
         with pytest.raises(IndexError):
             goals[outside]
     sources = goals.sources()
-    assert all(
-        goals[i].product.asin == catalogue[sources[i]].asin for i in range(0, len(goals), 97)
-    )
+    for number in range(0, len(goals), 97):
+        assert goals[number].product.asin == catalogue[sources[number]].asin
