@@ -49,7 +49,7 @@ class Course:
     """The steps of an episode, as far as they are recorded.
 
     last: the last one. actions, frames, names: of each step; names are the things that it names.
-    shown: what each step but the last shows for the first time.
+    news: the lines that each step but the last shows for the first time.
     """
 
     def __init__(self, steps: Sequence[Lesson], vocabulary: Vocabulary) -> None:
@@ -60,11 +60,11 @@ class Course:
         self.actions = [*(action for _, action in self.last.past), self.last.action]
         self.frames = [read_command(action).frame for action in self.actions]
         self.names = [*map(_names, self.actions)]
-        seen: set[Words] = set()
-        self.shown: list[list[Words]] = []
+        known: set[Words] = set()
+        self.news: list[list[Words]] = []
         for before, after in pairwise(self._texts):
-            seen.update(lines(before))
-            self.shown.append([line for line in lines(after) if line not in seen])
+            known.update(lines(before))
+            self.news.append([line for line in lines(after) if line not in known])
 
     def instead(
         self, needed: set[str], named: set[str]
@@ -96,8 +96,8 @@ class Course:
         """
         last, count = self.last, len(self.actions)
         state = Situation(self._vocabulary, last.goal, last.kind, last.past, last.observation)
-        asked = {role_of(x, state.roles): i for i, names in enumerate(self.names) for x in names}
-        counting = {count - 1, *(i for role, i in asked.items() if role)}
+        last_of = {role_of(x, state.roles): i for i, names in enumerate(self.names) for x in names}
+        counting = {count - 1, *(i for role, i in last_of.items() if role)}
         fixed = self._vocabulary.closed
         counting.update(i for i in range(count) if not self.names[i] or self.actions[i] in fixed)
         counting.update(i for i in range(count) if self.frames[i] in needed)
@@ -111,12 +111,12 @@ class Course:
         return any(place_of(one, name) >= 0 for one in self.names[step])
 
     def _showing(self, step: int, name: Words) -> bool:
-        return any(place_of(name, line) >= 0 for line in self.shown[step])
+        return any(place_of(name, line) >= 0 for line in self.news[step])
 
     def _lasts(self, step: int, named: set[str]) -> bool:
         """Return whether something of a thing is shown on after the next step."""
         after = lines(self._texts[step + 2]) if step + 2 < len(self._texts) else ()
-        return any(line in after and not named.isdisjoint(line) for line in self.shown[step])
+        return any(line in after and not named.isdisjoint(line) for line in self.news[step])
 
 
 def _names(action: str) -> list[Words]:
@@ -131,7 +131,7 @@ def _possible(action: str, lesson: Lesson) -> bool:
     """
     if lesson.possible is not None:
         return action in lesson.possible
-    seen = (*(text for text, _ in lesson.past), lesson.observation)
+    texts = (*(text for text, _ in lesson.past), lesson.observation)
     return not any(lines_with(name, lesson.goal) for name in _names(action)) and all(
-        any(lines_with(name, text) for text in seen) for name in _names(action)
+        any(lines_with(name, text) for text in texts) for name in _names(action)
     )

@@ -167,9 +167,9 @@ class PromptedReasoner:
             action = planned_action(state, self._card)
             answer = self._acting(action, state, recalls, why, state.plan[1:])
         else:
-            later = [one for one in state.plan if one != vote.action]
-            kept = replace(vote, plan=tuple(later if vote.action in state.plan else ()))
-            answer = self._consult(state, recalls, why) if why else kept
+            rest = [one for one in state.plan if one != vote.action]
+            vote = replace(vote, plan=tuple(rest if vote.action in state.plan else ()))
+            answer = self._consult(state, recalls, why) if why else vote
         by_model = answer.reason and f"{BY_MODEL}{answer.reason}"
         self._prompter.counts.add(by_model or BY_MEMORY)
         return answer
