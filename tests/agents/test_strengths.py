@@ -18,9 +18,9 @@ from ldm.agents.replies import example_texts
 from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
 from ldm.envs.webshop.environment import CARD as WEBSHOP
-from ldm.episode import Environment, run_episode
+from ldm.episode import Environment
 from ldm.types import Task, Trajectory
-from tests.agents.loop_contract import open_env
+from tests.agents.loop_contract import open_env, played
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
 
@@ -40,8 +40,7 @@ def prompted(agent: str, env: Environment, task: Task, llm: Scripted, **options:
     agent_class = load_agent(agent)
     known = {name: value for name, value in options.items() if hasattr(agent_class.Options(), name)}
     made = agent_class(agent_class.Options(**known), Resources(llm=llm, planner=llm))
-    result, _ = run_episode(env, made, task)
-    assert result.error == "", result.error
+    played(made, env, task)
     return llm
 
 
