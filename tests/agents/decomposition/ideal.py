@@ -14,6 +14,10 @@ from ldm.llm import Message
 from ldm.types import EpisodeResult, Task, Trajectory
 from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted
+from tests.toy import ToyEnv
+
+ENV = ToyEnv()
+TASK = ENV.tasks("test")[0]
 
 
 def block(tag: str, text: str) -> str:
