@@ -342,8 +342,7 @@ def test_a_fault_is_named_and_shows_no_key(
     name: str, serve: Serve, connect: Connect, tmp_path: Path
 ) -> None:
     server = serve()
-    client = connect(server, directory=tmp_path, key=CANARY, retry=QUICK)
-    client.capabilities("m")
+    client = connect(server, directory=tmp_path, key=CANARY, retry=QUICK, probed="m")
     server.behaviour.reply = lambda body: WRONG[name]
     try:
         outcome = client.model("m").complete(ask("x")).text
