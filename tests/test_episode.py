@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 
-from ldm.episode import NO_ACTION, Agent, Episode, EpisodeOver, run_episode
+from ldm.episode import NO_ACTION, Episode, EpisodeOver, run_episode
 from ldm.errors import LdmError
-from ldm.types import Card, EpisodeResult, Trajectory, Usage
-from tests.toy import EchoEnv, ToyEnv, ToyOptions, expert
-
-
-@dataclass
-class Scripted(Agent):
-    """An agent that does what a function does."""
-
-    script: Callable[[Episode], None]
-    name: str = "scripted"
-    sees_reward: bool = False
-    steps: int = 10
-
-    def budget(self, card: Card) -> int:
-        return self.steps
-
-    def solve(self, episode: Episode) -> None:
-        self.script(episode)
+from ldm.types import EpisodeResult, Trajectory, Usage
+from tests.toy import Doing, EchoEnv, ToyEnv, ToyOptions, expert
 
 
 def play(
@@ -38,7 +21,7 @@ def play(
 ) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     world = env or ToyEnv()
     task = world.tasks("test")[0]
-    return run_episode(world, Scripted(script, sees_reward=sees_reward, steps=steps), task)
+    return run_episode(world, Doing(script, steps, sees_reward), task)
 
 
 def solving(episode: Episode) -> None:

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ldm.memory import Memory, build
+from ldm.memory import Memory
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Answer, State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
+from tests.memory.conftest import memory, toy
 from tests.reason.scripted import Contrary
 from tests.toy import expert_trajectories
+
+__all__ = ["memory", "toy"]
 
 GOAL = "put a washed fig in the basket"
 PAST: Past = (("You are in a shed. You see: shelf 1, shelf 2 and a sink.", "go to shelf 1"),)
 REASONER = OfflineReasoner(BagOfWords())
-
-
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
-    place: Path = tmp_path_factory.mktemp("memory")
-    build(str(place), expert_trajectories(), BagOfWords(), OfflineReasoner)
-    return Memory.open(str(place), "toy", embedder=BagOfWords())
 
 
 def now(past: Past = PAST, **changes: Any) -> State:

@@ -6,6 +6,8 @@ solves it.
 
 `EchoEnv` (`--env tests.toy:EchoEnv`): say words backwards. It lists no admissible actions, cannot
 be forked and gives partial scores.
+
+`Doing`: an agent that does what a test says.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from __future__ import annotations
 import copy
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ldm.episode import EnvironmentBase
+from ldm.episode import Agent, EnvironmentBase, Episode
 from ldm.errors import LdmError
 from ldm.types import Card, Step, Task, TimeStep, Trajectory, stable_seed
 
@@ -36,6 +38,22 @@ class ToyOptions:
     delay: Annotated[float, "Seconds that a step takes"] = 0.0
     broken: Annotated[str, "Task whose first step raises an error"] = ""
     dialect: Annotated[str, "Part of the protocol and of nothing else"] = "plain"
+
+
+@dataclass
+class Doing(Agent):
+    """An agent that does what a function does."""
+
+    script: Callable[[Episode], None]
+    steps: int = 10
+    sees_reward: bool = False
+    name = "doing"
+
+    def budget(self, card: Card) -> int:
+        return self.steps
+
+    def solve(self, episode: Episode) -> None:
+        self.script(episode)
 
 
 class ToyEnv(EnvironmentBase):

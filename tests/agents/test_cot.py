@@ -13,6 +13,7 @@ from ldm.errors import LdmError
 from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Trajectory
 from ldm.worlds.hotpotqa import HotpotQA
+from tests.agents.loop_contract import played
 from tests.agents.scripted import ODD, Scripted, always, babbling, in_turn
 from tests.cases import cases
 from tests.toy import EchoEnv, ToyEnv
@@ -24,8 +25,7 @@ TASK = ENV.tasks("demo_test")[0]
 
 def play(llm: Scripted, **options: Any) -> tuple[EpisodeResult, Trajectory]:
     agent = CotAgent(CotOptions(**options), Resources(llm=llm))
-    result, (trial,) = run_episode(ENV, agent, TASK)
-    assert result.error == ""
+    result, (trial,) = played(agent, ENV, TASK)
     return result, trial
 
 

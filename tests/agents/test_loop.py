@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,28 +14,14 @@ from ldm.agents.react import ReactAgent
 from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
 from ldm.envs.webshop.environment import CARD as WEBSHOP
-from ldm.episode import Agent, Episode, run_episode
+from ldm.episode import Episode, run_episode
 from ldm.llm import Message
-from ldm.types import Card, EpisodeResult, Trajectory
+from ldm.types import EpisodeResult, Trajectory
+from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted, always, in_turn
-from tests.toy import ToyEnv, expert, expert_trajectories
+from tests.toy import Doing, ToyEnv, expert, expert_trajectories
 
 SHELVES = ("Act: go to shelf 1", "Act: go to shelf 2", "Act: go to shelf 3")
-
-
-@dataclass
-class Doing(Agent):
-    """An agent that does what a test says."""
-
-    script: Callable[[Episode], None]
-    steps: int = 40
-    name = "doing"
-
-    def budget(self, card: Card) -> int:
-        return self.steps
-
-    def solve(self, episode: Episode) -> None:
-        self.script(episode)
 
 
 def play(
@@ -50,8 +36,7 @@ def play(
             outcomes.append(Loop(episode, llm, subtask, LoopOptions(**options)).run())
 
     env = ToyEnv()
-    result, (trial,) = run_episode(env, Doing(solve, budget), env.tasks("test")[0])
-    assert result.error == ""
+    result, (trial,) = played(Doing(solve, budget), env, env.tasks("test")[0])
     return result, trial, outcomes
 
 

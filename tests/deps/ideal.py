@@ -11,10 +11,10 @@ from ldm.agents import Resources
 from ldm.deps import DepsAgent
 from ldm.deps.select import NOTE
 from ldm.deps.styles import DepsOptions
-from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.reporting import noted
 from ldm.types import EpisodeResult, Task, Trajectory
+from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted
 
 
@@ -65,12 +65,10 @@ def play(
     env: Any, llm: Scripted, task: Task | None = None, **options: Any
 ) -> tuple[EpisodeResult, Trajectory, list[dict[str, Any]]]:
     """An episode of the agent: its result, its only trial, and the rounds in its record."""
-    environment: Environment = env
     embedding = options.pop("embedding", None)
     resources = Resources(llm=llm, planner=llm, embedding=embedding)
     agent = DepsAgent(DepsOptions(**options), resources)
-    result, (trial,) = run_episode(environment, agent, task or environment.tasks("test")[0])
-    assert result.error == "", result.error
+    result, (trial,) = played(agent, env, task or env.tasks("test")[0])
     data = noted(result, NOTE)
     assert data is not None
     return result, trial, list(data["rounds"])

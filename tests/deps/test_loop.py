@@ -173,6 +173,10 @@ def test_rounds_are_the_roots_of_the_tree() -> None:
     tree = REPORTING.tree(result)
     assert tree is not None
     assert tree.columns == {"method": "deps", "plans": "3", "goals done": "6"}
+    plans = [one for one in tree.branches if one.depth == 0]
+    assert [one.texts.get("explanation", "") for one in plans] == [*WHY.values(), ""]
+    states = [one.state for one in tree.branches[1:6]]
+    assert states == ["done", "done", "done", "failed", "open"]
     lines = list(tree.lines())
     assert lines[0] == "plan 1  [ended by: refused]"
     assert "  4. mine 2 cobblestone  [refused]" in lines

@@ -9,7 +9,7 @@ from typing import Any
 
 from ldm.episode import EnvironmentBase
 from ldm.errors import ForkUnsupported
-from ldm.explore.tree import Position
+from ldm.explore.tree import Position, TreeNode, path_to
 from ldm.reason import Answer
 from ldm.types import Card, Proposal, Task, TimeStep
 
@@ -93,6 +93,11 @@ class Told:
         proposals = [*self.extra.get(room, ()), *proposals]
         ranked = sorted(proposals, key=lambda p: -p.confidence)[: self.proposals]
         return Answer(tuple(ranked))
+
+
+def way(nodes: tuple[TreeNode, ...], leaf: TreeNode) -> list[str]:
+    """Return the actions that lead to a leaf."""
+    return [node.action for node in path_to(nodes, leaf)[1:]]
 
 
 #: The best way begins with the least likely of four doors; the likely ones lead to small rewards.

@@ -12,9 +12,6 @@ from typing import Any, Literal
 import pytest
 
 from ldm import records
-from ldm.agents import Resources
-from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.episode import run_episode
 from ldm.errors import ForkUnsupported
 from ldm.explore import (
     ExplorationSetup,
@@ -39,7 +36,7 @@ from ldm.explore.gate import (
     verdict_on,
 )
 from ldm.explore.refine import Explorer
-from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations
+from ldm.memory import FormationOptions, IndexedTuple, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import State
 from ldm.reason.offline import OfflineReasoner
@@ -48,13 +45,11 @@ from ldm.run.engine import Session
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, History, Task, Trajectory
 from tests.embedder import BagOfWords
+from tests.explore.conftest import DEPTH, KNOWN, SHED, opened, solved
 from tests.reason.scripted import Reply, Scripted
-from tests.toy import ToyEnv, ToyOptions, expert_trajectories, record
+from tests.toy import ToyEnv, expert_trajectories, record
 
-SHED = ToyOptions(tasks=28, shelves=8)
 ENV = ToyEnv(SHED)
-KNOWN = 2
-DEPTH = 10
 PRACTICE = WITH.format("practice")
 FORMATION = FormationOptions()
 
@@ -81,7 +76,7 @@ class Builder:
     scripted: bool = False
 
     def __call__(self) -> ExplorationSetup:
-        memory = Memory.open(self.place, "toy", embedder=BagOfWords())
+        memory = opened(self.place)
         env = (ToyEnv if self.forks else Uncopied)(replace(SHED, broken=self.broken))
         offline = OfflineReasoner(BagOfWords())
         options = PolicyOptions()
@@ -102,19 +97,6 @@ def follow(question: str) -> Reply:
     suggested = re.findall(r"^\d+\. (.*) \(\d+ %", question, re.MULTILINE)
     actions = [{"action": action, "confidence": 0.5} for action in suggested]
     return {"choice": 1, "actions": actions or [{"action": "wait", "confidence": 1.0}]}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A memory of two episodes; leave it as it is."""
-    place = tmp_path_factory.mktemp("memory")
-    build(
-        str(place),
-        expert_trajectories(options=replace(SHED, tasks=KNOWN)),
-        BagOfWords(),
-        OfflineReasoner,
-    )
-    return place
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +139,6 @@ def judged_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def verdict(judged_run: Run, place: Path, explored: list[ExploredGoal]) -> Verdict:
     return judged(judged_run, place, explored)
-
-
-def solved(memory: Memory) -> int:
-    """Return how many unseen tasks the memory solves."""
-    agent = LdmAgent(LdmOptions(budget=DEPTH), Resources(memory, OfflineReasoner(BagOfWords())))
-    env = ToyEnv(SHED)
-    return sum(run_episode(env, agent, task)[0].success for task in env.tasks("test"))
 
 
 def misleading(task: Task) -> Trajectory:
@@ -214,9 +189,7 @@ class TestPractice:
         (base,) = generations(copy, "toy")
         new: dict[str, Any] = {"batches": verdict.batches, "tasks": (), "settings": {}}
         extend(copy, base, verdict.rows, BagOfWords(), **new)
-        before, after = (
-            Memory.open(copy, "toy", embedder=BagOfWords(), generation=number) for number in (0, 1)
-        )
+        before, after = opened(copy, 0), opened(copy, 1)
         assert solved(after) > solved(before)
         assert {batch.id for batch in after.batches} > {batch.id for batch in before.batches}
         assert not practice(collect(Builder(copy), explored, FORMATION))

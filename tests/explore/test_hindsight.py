@@ -16,15 +16,16 @@ from ldm.explore import GateOptions
 from ldm.explore.gate import HINDSIGHT, Reviser, Revision, Shortcut, collect, revise, revised
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.tree import Positions
-from ldm.memory import Memory, extend, generations, inspect
+from ldm.memory import extend, generations, inspect
 from ldm.run.engine import Session
 from ldm.runs import Manifest, Run, create
 from ldm.types import Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
-from tests.explore.test_gate import FORMATION, SHED, Builder, Uncopied, explored, judge_in, place
+from tests.explore.conftest import SHED, opened
+from tests.explore.test_gate import FORMATION, Builder, Uncopied, explored, judge_in
 from tests.toy import EchoEnv, ToyEnv, expert, record
 
-__all__ = ["explored", "place"]
+__all__ = ["explored"]
 
 #: Where the fruit of the first task of its kind is.
 ENV = ToyEnv(SHED)
@@ -223,7 +224,7 @@ class TestInARefinement:
             row.tuple.id: row.tuple.outcome.saved for row in verdict.rows if row.tuple.outcome
         }
         assert max(saved.values()) > 3
-        memory = Memory.open(str(copy), "toy", embedder=BagOfWords())
+        memory = opened(copy)
         goal = wandered[0].task
         recalls = memory.retrieve(goal.goal, ENV.reset(goal).observation, 5)
         assert any(r.tuple.outcome and r.tuple.outcome.saved for r in recalls)

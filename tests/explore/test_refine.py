@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from ldm.agents import Resources
-from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.episode import run_episode
 from ldm.errors import BudgetSpent
 from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions, Tree
 from ldm.explore.refine import Explorer
@@ -31,29 +28,9 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Task
 from tests.embedder import BagOfWords
+from tests.explore.conftest import DEPTH, KNOWN, SHED, given, opened, solved
 from tests.reason.scripted import Contrary
-from tests.toy import EchoEnv, EchoOptions, ToyEnv, ToyOptions, expert_trajectories, record
-
-#: Eight shelves and two episodes: enough to know how, too little to find everything in time.
-SHED = ToyOptions(tasks=40, shelves=8)
-KNOWN = 2
-DEPTH = 10
-
-
-@pytest.fixture(scope="module")
-def poor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A memory of two episodes; leave it as it is."""
-    place = tmp_path_factory.mktemp("poor")
-    build(str(place), given(), BagOfWords(), OfflineReasoner)
-    return place
-
-
-def given() -> list[Any]:
-    return expert_trajectories(options=replace(SHED, tasks=KNOWN))
-
-
-def opened(place: Path) -> Memory:
-    return Memory.open(str(place), "toy", embedder=BagOfWords())
+from tests.toy import EchoEnv, EchoOptions, ToyEnv, expert_trajectories, record
 
 
 def explorer(
@@ -70,8 +47,8 @@ def new_goals() -> list[Task]:
 
 
 @pytest.fixture(scope="module")
-def explored(poor: Path) -> list[ExploredGoal]:
-    work = explorer(opened(poor))
+def explored(place: Path) -> list[ExploredGoal]:
+    work = explorer(opened(place))
     return [work((number, task)) for number, task in enumerate(new_goals())]
 
 
@@ -115,7 +92,7 @@ class TestAGoal:
                 assert row.tuple.history.actions == actions
 
     def test_adds_them_to_the_batch_that_supplied_most_recalls(
-        self, poor: Path, tmp_path: Path
+        self, place: Path, tmp_path: Path
     ) -> None:
         options = FormationOptions(batch_size=1)
         build(str(tmp_path), given(), BagOfWords(), OfflineReasoner, options=options)
@@ -131,15 +108,15 @@ class TestAGoal:
             assert counts[tree.into] == max(counts.values())
             assert {row.batch for row in tree.added} == {tree.into}
 
-    def test_that_fails_is_recorded_with_its_error_and_the_others_go_on(self, poor: Path) -> None:
+    def test_that_fails_is_recorded_with_its_error_and_the_others_go_on(self, place: Path) -> None:
         broken, sound = new_goals()[:2]
-        work = explorer(opened(poor), ToyEnv(replace(SHED, broken=broken.id)))
+        work = explorer(opened(place), ToyEnv(replace(SHED, broken=broken.id)))
         first, second = work((0, broken)), work((1, sound))
         assert "the shed has collapsed" in first.error
         assert (first.trees, first.added) == ((), ())
         assert not second.error
 
-    def test_is_not_at_fault_where_the_run_was_stopped(self, poor: Path) -> None:
+    def test_is_not_at_fault_where_the_run_was_stopped(self, place: Path) -> None:
         class Spent(OfflineReasoner):
             def taught(self, _: Any) -> Spent:
                 return self
@@ -147,7 +124,7 @@ class TestAGoal:
             def act(self, *_: Any) -> Any:
                 raise BudgetSpent("All is spent.", "Resume.")
 
-        work = explorer(opened(poor), reasoner=Spent(BagOfWords()))
+        work = explorer(opened(place), reasoner=Spent(BagOfWords()))
         with pytest.raises(BudgetSpent):
             work((0, new_goals()[0]))
 
@@ -178,19 +155,19 @@ class TestOptions:
 
 class TestTheExplorer:
     @pytest.mark.parametrize("name", ["tree", "best-first"])
-    def test_can_be_chosen_and_repeats_itself(self, name: str, poor: Path) -> None:
+    def test_can_be_chosen_and_repeats_itself(self, name: str, place: Path) -> None:
         goals = new_goals()[:6]
         first, again = (
-            [explorer(opened(poor), explorer=name).explore(goal) for goal in goals]
+            [explorer(opened(place), explorer=name).explore(goal) for goal in goals]
             for _ in range(2)
         )
         assert first == again
         assert any(tree.nodes for trees in first for tree in trees)
 
     @pytest.mark.slow
-    def test_that_is_best_first_solves_more_than_the_tree(self, poor: Path) -> None:
+    def test_that_is_best_first_solves_more_than_the_tree(self, place: Path) -> None:
         def solved(**options: Any) -> int:
-            work = explorer(opened(poor), **options)
+            work = explorer(opened(place), **options)
             trees = [tree for goal in new_goals() for tree in work.explore(goal)]
             return sum(tree.best_score >= 1 for tree in trees)
 
@@ -215,26 +192,26 @@ class Cautious(OfflineReasoner):
 
 
 class TestPlacing:
-    def added(self, poor: Path, index: str) -> list[IndexedTuple]:
-        work = explorer(opened(poor), reasoner=Contrary(), index=index)
+    def added(self, place: Path, index: str) -> list[IndexedTuple]:
+        work = explorer(opened(place), reasoner=Contrary(), index=index)
         return [row for task in new_goals() for tree in work.explore(task) for row in tree.added]
 
     @pytest.mark.slow
-    def test_is_done_by_the_reasoner_where_it_classifies_states(self, poor: Path) -> None:
-        rows = self.added(poor, "llm")
+    def test_is_done_by_the_reasoner_where_it_classifies_states(self, place: Path) -> None:
+        rows = self.added(place, "llm")
         assert rows
-        types = {batch.id: batch.goal_types for batch in opened(poor).batches}
+        types = {batch.id: batch.goal_types for batch in opened(place).batches}
         for row in rows:
             assert row.goal_type == len(types[row.batch]) - 1
             below = types[row.batch][row.goal_type].observation_types
             assert row.observation_type == len(below) - 1
 
-    def test_is_done_by_the_nearest_type_otherwise(self, poor: Path) -> None:
-        rows = self.added(poor, "embedding")
+    def test_is_done_by_the_nearest_type_otherwise(self, place: Path) -> None:
+        rows = self.added(place, "embedding")
         for row in rows:
-            (placed,) = opened(poor).place(row.batch, [row.tuple])
+            (placed,) = opened(place).place(row.batch, [row.tuple])
             assert placed == row
-        types = {batch.id: batch.goal_types for batch in opened(poor).batches}
+        types = {batch.id: batch.goal_types for batch in opened(place).batches}
         last = [
             len(types[r.batch][r.goal_type].observation_types) - 1 == r.observation_type
             for r in rows
@@ -243,24 +220,24 @@ class TestPlacing:
 
 
 class TestTheConcentrationTest:
-    def branches(self, poor: Path, share: float, recalls: int) -> int:
+    def branches(self, place: Path, share: float, recalls: int) -> int:
         reasoner = Cautious(BagOfWords())
-        task = next(t for t in new_goals() if explorer(opened(poor)).explore(t)[0].nodes)
+        task = next(t for t in new_goals() if explorer(opened(place)).explore(t)[0].nodes)
         action = ToyEnv(SHED).reset(task).admissible
         assert action
         reasoner.agreed = Agreement(action[0], share, recalls)
-        (tree,) = explorer(opened(poor), reasoner=reasoner, depth=1).explore(task)
+        (tree,) = explorer(opened(place), reasoner=reasoner, depth=1).explore(task)
         return len(tree.nodes) - 1
 
-    def test_takes_the_majority_alone_from_the_threshold_on(self, poor: Path) -> None:
-        assert self.branches(poor, 0.8, 2) == 1
-        assert self.branches(poor, 0.79, 2) > 1
+    def test_takes_the_majority_alone_from_the_threshold_on(self, place: Path) -> None:
+        assert self.branches(place, 0.8, 2) == 1
+        assert self.branches(place, 0.79, 2) > 1
 
-    def test_needs_two_recalls_that_agree(self, poor: Path) -> None:
-        assert self.branches(poor, 1.0, 1) > 1
+    def test_needs_two_recalls_that_agree(self, place: Path) -> None:
+        assert self.branches(place, 1.0, 1) > 1
 
-    def test_a_key_step_that_does_not_exist_is_the_last_one(self, poor: Path) -> None:
-        work = explorer(opened(poor), reasoner=Cautious(BagOfWords()))
+    def test_a_key_step_that_does_not_exist_is_the_last_one(self, place: Path) -> None:
+        work = explorer(opened(place), reasoner=Cautious(BagOfWords()))
         trees = [tree for task in new_goals()[:16] for tree in work.explore(task) if tree.improved]
         assert trees
         assert all(tree.key == tree.nodes[tree.best].depth - 1 for tree in trees)
@@ -282,14 +259,7 @@ class TestTheNextGeneration:
         return tmp_path
 
     def test_solves_more_than_the_one_before(self, richer: Path) -> None:
-        def solved(generation: int) -> int:
-            memory = Memory.open(str(richer), "toy", embedder=BagOfWords(), generation=generation)
-            resources = Resources(memory, OfflineReasoner(BagOfWords()))
-            agent = LdmAgent(LdmOptions(budget=DEPTH), resources)
-            env = ToyEnv(SHED)
-            return sum(run_episode(env, agent, task)[0].success for task in env.tasks("test"))
-
-        assert solved(1) > solved(0)
+        assert solved(opened(richer, 1)) > solved(opened(richer, 0))
 
     def test_knows_what_was_explored_for_it(
         self, richer: Path, explored: list[ExploredGoal]

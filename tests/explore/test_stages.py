@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ldm.explore.best_first import Experience, search
-from ldm.explore.tree import Positions, TreeNode, TreeOptions, best_leaf, path_to
+from ldm.explore.tree import Positions, TreeNode, TreeOptions, best_leaf
 from ldm.types import TimeStep
-from tests.explore.maze import TASK, Doors, Maze, Told
+from tests.explore.maze import TASK, Doors, Maze, Told, way
 
 GOAL = "put a hot egg in the sink"
 #: The places of a kitchen, in the order in which the memory goes from one to the next.
@@ -59,16 +59,12 @@ def searched(
     return nodes
 
 
-def actions(nodes: tuple[TreeNode, ...], leaf: TreeNode) -> list[str]:
-    return [node.action for node in path_to(nodes, leaf)[1:]]
-
-
 class TestSearch:
     def test_makes_advances_that_nothing_votes_for(self) -> None:
         nodes = searched(GOAL)
         assert best_leaf(nodes).score == 1.0
         assert {"take egg from shelf", "heat egg with oven", "put egg in sink"} < set(
-            actions(nodes, best_leaf(nodes))
+            way(nodes, best_leaf(nodes))
         )
 
     def test_needs_a_goal_that_names_them(self) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ldm.explore.tree import Positions, TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore.tree import Positions, TreeNode, TreeOptions, best_leaf, grow, leaves
 from ldm.types import Proposal
-from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
+from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told, way
 
 
 def tree(
@@ -24,10 +24,6 @@ def tree(
     return nodes
 
 
-def actions(nodes: tuple[TreeNode, ...], leaf: TreeNode) -> list[str]:
-    return [node.action for node in path_to(nodes, leaf)[1:]]
-
-
 def corridor(length: int, reward: float = 1.0) -> dict[str, Any]:
     rooms = ["start", *(f"room {n}" for n in range(1, length)), "end"]
     pairs = zip(rooms, rooms[1:], strict=False)
@@ -37,9 +33,9 @@ def corridor(length: int, reward: float = 1.0) -> dict[str, Any]:
 class TestWidth:
     def test_an_unlikely_first_step_is_found_at_width_4_and_missed_at_width_1(self) -> None:
         wide, narrow = tree(UNLIKELY, width=4), tree(UNLIKELY, width=1)
-        assert actions(wide, best_leaf(wide)) == ["grey", "on", "open"]
+        assert way(wide, best_leaf(wide)) == ["grey", "on", "open"]
         assert best_leaf(wide).score == 1.0
-        assert actions(narrow, best_leaf(narrow)) == ["red", "on"]
+        assert way(narrow, best_leaf(narrow)) == ["red", "on"]
         assert best_leaf(narrow).score == 0.2
 
     @pytest.mark.parametrize("width", [1, 2, 3, 4, 8])
@@ -59,7 +55,7 @@ class TestWidth:
             "hall": {f"d{n}": (f"end {n}", 0.1 * n, 0.3) for n in (1, 2, 3)},
         }
         nodes = tree(doors, width=2)
-        assert sorted(actions(nodes, leaf) for leaf in leaves(nodes)) == [["on", "d1"], ["out"]]
+        assert sorted(way(nodes, leaf) for leaf in leaves(nodes)) == [["on", "d1"], ["out"]]
 
     def test_what_is_pruned_is_never_carried_out(self) -> None:
         maze = Maze(UNLIKELY)
@@ -71,7 +67,7 @@ class TestWidth:
 
 
 class TestConfidence:
-    def test_of_a_path_is_the_product_of_its_actions(self) -> None:
+    def test_of_a_path_is_the_product_of_its_way(self) -> None:
         doors = {
             "start": {"a": ("hall", 0.0, 0.5), "b": ("yard", 0.0, 0.4)},
             "hall": {"c": ("end", 0.0, 0.5)},
@@ -95,15 +91,12 @@ class TestConfidence:
         assert [node.action for node in leaves(tree(doors, width=2))] == ["a", "b"]
 
     def test_equal_products_are_ties_whatever_the_order_of_their_factors(self) -> None:
-        def way(*confidences: float) -> Any:
-            return confidences
-
-        three = way(0.1, 0.7, 0.3), way(0.3, 0.1, 0.7)
+        three = (0.1, 0.7, 0.3), (0.3, 0.1, 0.7)
         doors: dict[str, dict[str, tuple[str, float, float]]] = {"start": {}}
-        for name, way_ in zip("ab", three, strict=True):
-            doors["start"][name] = (f"{name}1", 0.0, way_[0])
-            doors[f"{name}1"] = {"on": (f"{name}2", 0.0, way_[1])}
-            doors[f"{name}2"] = {"on": (f"{name}3", 0.0, way_[2])}
+        for name, confidences in zip("ab", three, strict=True):
+            doors["start"][name] = (f"{name}1", 0.0, confidences[0])
+            doors[f"{name}1"] = {"on": (f"{name}2", 0.0, confidences[1])}
+            doors[f"{name}2"] = {"on": (f"{name}3", 0.0, confidences[2])}
         first, second = leaves(tree(doors))
         assert first.path_confidence == second.path_confidence
 
@@ -115,17 +108,17 @@ class TestTheBestPath:
             "hall": {"on": ("end", 0.5, 1.0)},
         }
         nodes = tree(doors)
-        assert actions(nodes, best_leaf(nodes)) == ["b"]
+        assert way(nodes, best_leaf(nodes)) == ["b"]
 
     def test_is_the_more_confident_one_on_a_further_tie(self) -> None:
         doors = {"start": {"a": ("end", 0.5, 0.1), "b": ("end", 0.5, 0.9)}}
         nodes = tree(doors)
-        assert actions(nodes, best_leaf(nodes)) == ["b"]
+        assert way(nodes, best_leaf(nodes)) == ["b"]
 
     def test_is_some_path_where_no_reward_can_be_reached(self) -> None:
         nodes = tree(corridor(3, reward=0.0))
         assert best_leaf(nodes).score == 0.0
-        assert actions(nodes, best_leaf(nodes)) == ["on", "on", "on"]
+        assert way(nodes, best_leaf(nodes)) == ["on", "on", "on"]
 
 
 class TestTheEnd:
@@ -152,7 +145,7 @@ class TestTheEnd:
             "hall": {"on": ("end", 0.0, 1.0)},
         }
         nodes = tree(doors)
-        result = {tuple(actions(nodes, leaf)): leaf.fate for leaf in leaves(nodes)}
+        result = {tuple(way(nodes, leaf)): leaf.fate for leaf in leaves(nodes)}
         assert result == {("down",): "dead end", ("on", "on"): "done"}
         assert best_leaf(nodes).score == 0.25
 
@@ -173,7 +166,7 @@ class TestRefusedActions:
     def test_are_no_decision_processes(self) -> None:
         doors = {"start": {"on": ("end", 0.5, 0.1)}}
         nodes = tree(doors, {"start": self.WALL})
-        assert [actions(nodes, leaf) for leaf in leaves(nodes)] == [["on"]]
+        assert [way(nodes, leaf) for leaf in leaves(nodes)] == [["on"]]
 
     def test_alone_are_a_dead_end_that_keeps_its_place(self) -> None:
         doors = {

@@ -114,6 +114,14 @@ def kill_and_resume(command: Command, directory: Path, *, kills: int, seed: int 
     return attempts
 
 
+def check_resumed(command: Command, directory: Path, *, kills: int, seed: int) -> list[Kill]:
+    """Assert that a killed command comes to the end of an undisturbed one; return the attempts."""
+    attempts = kill_and_resume(command, directory, kills=kills, seed=seed)
+    assert all(attempt.same for attempt in attempts), attempts
+    assert not all(attempt.finished for attempt in attempts)
+    return attempts
+
+
 def evaluation(*options: str, count: int = 1, program: Sequence[str] = LDM) -> Command:
     """`ldm eval` with these options, as something to be killed.
 

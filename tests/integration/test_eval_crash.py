@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.crash import LDM, asking, evaluation, kill_and_resume
+from tests.integration.crash import LDM, asking, check_resumed, evaluation
 from tests.integration.forks import QUICK
 from tests.llm.server import Behaviour, FakeServer
 
@@ -24,9 +24,7 @@ def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
 ) -> None:
     program = QUICK if workers == 1 else LDM  # worker processes are started as users start them
     command = evaluation(*TOY, "--workers", str(workers), program=program)
-    attempts = kill_and_resume(command, tmp_path, kills=2, seed=workers)
-    assert all(attempt.same for attempt in attempts), attempts
-    assert not all(attempt.finished for attempt in attempts)
+    check_resumed(command, tmp_path, kills=2, seed=workers)
 
 
 @pytest.mark.process
@@ -35,8 +33,7 @@ def test_a_killed_comparison_of_repeated_trials_ends_with_the_same_report(tmp_pa
     command = evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", f"random,{ADEPT}", *several), count=4
     )
-    attempts = kill_and_resume(command, tmp_path, kills=1, seed=3)
-    assert all(attempt.same for attempt in attempts), attempts
+    check_resumed(command, tmp_path, kills=1, seed=3)
 
 
 @pytest.mark.process
@@ -46,7 +43,6 @@ def test_resuming_a_killed_run_of_a_model_bills_no_call_twice_and_makes_no_recor
     monkeypatch.setenv("OPENAI_BASE_URL", "")  # and put back in the end
     with FakeServer(Behaviour(latency=0.1, idempotent=True)) as server:
         command = asking(server, "--workers", "4", program=QUICK)
-        attempts = kill_and_resume(command, tmp_path, kills=2, seed=4)
-    assert all(attempt.same for attempt in attempts), attempts
+        attempts = check_resumed(command, tmp_path, kills=2, seed=4)
     assert not any(attempt.finished for attempt in attempts)
     assert server.outcomes["repeated"] > 0  # asked again after a kill, and not billed again

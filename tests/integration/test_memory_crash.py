@@ -23,7 +23,7 @@ from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.integration import forks
-from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume
+from tests.integration.crash import ATTEMPTS, building, check_resumed, importing
 from tests.integration.forks import QUICK
 from tests.toy import ToyOptions, expert_trajectories
 
@@ -33,18 +33,14 @@ def test_resuming_a_killed_build_gives_what_an_undisturbed_one_gives(tmp_path: P
     data = tmp_path / "data" / "toy.jsonl"
     records.write(data, expert_trajectories(options=ToyOptions(tasks=40)))
     command = building(str(data), "--batch-size", "5", program=QUICK)
-    attempts = kill_and_resume(command, tmp_path, kills=4, seed=1)
-    assert all(attempt.same for attempt in attempts), attempts
-    assert not all(attempt.finished for attempt in attempts)
+    check_resumed(command, tmp_path, kills=4, seed=1)
 
 
 @pytest.mark.process
 def test_a_killed_import_of_trajectories_leaves_a_whole_file_or_none(tmp_path: Path) -> None:
     source = tmp_path / "source.jsonl"
     records.write(source, expert_trajectories(options=ToyOptions(tasks=40)) * 25)
-    attempts = kill_and_resume(importing(source, QUICK), tmp_path, kills=3, seed=1)
-    assert all(attempt.same for attempt in attempts), attempts
-    assert not all(attempt.finished for attempt in attempts)
+    check_resumed(importing(source, QUICK), tmp_path, kills=3, seed=1)
 
 
 #: Changes of a memory: the command line, with PLACE for the memory's directory.

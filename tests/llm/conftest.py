@@ -63,11 +63,16 @@ Connect = Callable[..., Client]
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """`connect(server, …)` is `make_client(…)`, closed when the test ends."""
+    """`connect(server, …)` is `make_client(…)`, closed when the test ends.
+
+    probed: a model of which the client knows already what it can do.
+    """
     clients: list[Client] = []
 
-    def connected(server: FakeServer | None, **options: Any) -> Client:
+    def connected(server: FakeServer | None, *, probed: str = "", **options: Any) -> Client:
         clients.append(make_client(server, **options))
+        if probed:
+            clients[-1].capabilities(probed)
         return clients[-1]
 
     yield connected

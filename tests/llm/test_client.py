@@ -159,8 +159,7 @@ class TestTheRecording:
 
     def test_equal_calls_at_the_same_time_are_one(self, serve: Serve, connect: Connect) -> None:
         server = serve(latency=0.1)
-        client = connect(server)
-        client.capabilities("m")
+        client = connect(server, probed="m")
         before = len(server.bodies)
         with ThreadPoolExecutor(8) as pool:
             texts = pool.map(lambda _: client.model("m").complete(ask("hello")).text, range(8))
@@ -217,8 +216,8 @@ class TestFaults:
     @pytest.mark.parametrize("fault", ["429", "500", "cut", "truncated", "no choices"])
     def test_that_pass_are_tried_again(self, fault: str, serve: Serve, connect: Connect) -> None:
         server = serve(seed=2)
-        client = connect(server)
-        client.capabilities("m")  # its request names the server, so its faults would be others
+        # A probe's request names the server, so its faults would be others.
+        client = connect(server, probed="m")
         server.behaviour.rates = {fault: 0.5}
         model = client.model("m")
         for number in range(8):
@@ -233,8 +232,7 @@ class TestFaults:
     )  # fmt: skip
     def test_that_stay_stop(self, fault: str, message: str, serve: Serve, connect: Connect) -> None:
         server = serve()
-        client = connect(server, timeout=0.1)
-        client.capabilities("m")
+        client = connect(server, timeout=0.1, probed="m")
         server.behaviour.rates = {fault: 1.0}
         model = client.model("m")
         for number in range(2):
@@ -254,8 +252,7 @@ class TestFaults:
 
     def test_too_long_is_an_error(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
-        client = connect(server, directory=tmp_path)
-        client.capabilities("m")
+        client = connect(server, directory=tmp_path, probed="m")
         server.behaviour.rates = {"context": 1.0}
         with pytest.raises(ContextTooLong, match="maximum context length"):
             client.model("m").complete(ask("long"))

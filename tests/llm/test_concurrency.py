@@ -79,8 +79,7 @@ class TestTheGate:
 class TestStoppingAClient:
     def test_wakes_who_waits_as_the_server_asked(self, serve: Serve, connect: Connect) -> None:
         server = serve(retry_after="600")
-        client = connect(server, retry=RetryPolicy(first=0.01, retry_after=600.0))
-        client.capabilities("m")
+        client = connect(server, retry=RetryPolicy(first=0.01, retry_after=600.0), probed="m")
         server.behaviour.rates = {"429": 1.0}
         refused, first = in_thread(lambda: client.model("m").complete(ask("1")))
         until(lambda: client.limiter.width == 8)  # the refusal has come
@@ -96,8 +95,7 @@ class TestStoppingAClient:
 
     def test_wakes_who_waits_for_room_below_a_limit(self, serve: Serve, connect: Connect) -> None:
         server = serve()
-        client = connect(server, limits=CostLimits(calls=2))
-        client.capabilities("m")
+        client = connect(server, limits=CostLimits(calls=2), probed="m")
         server.behaviour.latency = 2.0
         _, first = in_thread(lambda: client.model("m").complete(ask("1")))
         until(lambda: client.meter.in_flight == 1)
@@ -111,8 +109,7 @@ class TestStoppingAClient:
 
     def test_closing_awaits_answers(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
-        client = connect(server, directory=tmp_path)
-        client.capabilities("m")
+        client = connect(server, directory=tmp_path, probed="m")
         server.behaviour.latency, probes = 0.2, len(server.bodies)
         in_thread(lambda: client.model("m").complete(ask("1")))
         until(lambda: len(server.bodies) > probes)

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 
 from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelUnavailable
-from ldm.llm import Sampling
 from ldm.llm.answers import Fault, refusal, reply_in
 from ldm.llm.calls import Request, read_calls
 from ldm.llm.capabilities import Capabilities, context_in
@@ -310,18 +309,6 @@ def test_a_prompt_refused_by_moderation_ends_no_run(serve: Serve, connect: Conne
     assert model.complete(ask("good")).text
 
 
-@pytest.mark.parametrize("name", ["seed", "stop", "temperature"])
-def test_a_parameter_refused_in_a_detail_field_is_left_out(
-    name: str, serve: Serve, connect: Connect
-) -> None:
-    detail = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not "
-               "permitted", "input": 1}]  # fmt: skip
-    server = serve(reply=lambda b: (422, {"detail": detail}, {}) if name in b else None)
-    reply = connect(server).model("m").complete(ask("x"), sampling=Sampling(seed=3), stop=("END",))
-    assert reply.text.startswith("word")
-    assert name not in server.bodies[-1]
-
-
 CANARY = "sk-canary-4711-0815-token"
 SPENT = "You exceeded your current quota, please check your plan (insufficient_quota)"
 #: Responses that are wrong in some way, all with the key in them.
@@ -355,8 +342,7 @@ def test_a_fault_is_named_and_shows_no_key(
     name: str, serve: Serve, connect: Connect, tmp_path: Path
 ) -> None:
     server = serve()
-    client = connect(server, directory=tmp_path, key=CANARY, retry=QUICK)
-    client.capabilities("m")
+    client = connect(server, directory=tmp_path, key=CANARY, retry=QUICK, probed="m")
     server.behaviour.reply = lambda body: WRONG[name]
     try:
         outcome = client.model("m").complete(ask("x")).text

@@ -67,8 +67,7 @@ class TestStatuses:
 class TestTime:
     def test_an_answer_byte_by_byte_is_given_up(self, serve: Serve, connect: Connect) -> None:
         server = serve(hang=30.0)
-        client = connect(server, timeout=0.2)
-        client.capabilities("m")
+        client = connect(server, timeout=0.2, probed="m")
         server.behaviour.rates = {"dribble": 1.0}
         started = time.monotonic()
         with pytest.raises(ModelError, match=r"no complete answer within 0\.2 s"):
@@ -93,8 +92,7 @@ class TestTheIdempotencyKey:
 
     def test_is_kept_where_no_answer_came(self, serve: Serve, connect: Connect) -> None:
         server = serve(idempotent=True)
-        client = connect(server)
-        client.capabilities("m")
+        client = connect(server, probed="m")
         server.behaviour.rates = {"cut": 1.0}
         assert client.model("m").complete(ask("x")).text
         assert (server.outcomes["cut"], server.outcomes["repeated"]) == (1, 1)
@@ -103,8 +101,7 @@ class TestTheIdempotencyKey:
     @pytest.mark.parametrize(("fault", "keys"), [("429", 1), ("truncated", 6), ("500", 6)])
     def test_changes_otherwise(self, fault: str, keys: int, serve: Serve, connect: Connect) -> None:
         server = serve(idempotent=True)
-        client = connect(server)
-        client.capabilities("m")
+        client = connect(server, probed="m")
         before = len(server.bodies)
         server.behaviour.rates = {fault: 1.0}
         with pytest.raises(LdmError):
@@ -162,8 +159,7 @@ class TestWhatIsKnownOfServers:
 
     def test_refusals_are_learnt_once(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve(rejects=("top_p",), latency=0.02)
-        client = connect(server, directory=tmp_path)
-        client.capabilities("m")
+        client = connect(server, directory=tmp_path, probed="m")
         model, sampling = client.model("m"), Sampling(top_p=0.5)
         with ThreadPoolExecutor(16) as pool:
             replies = pool.map(lambda n: model.complete(ask(f"{n}"), sampling=sampling), range(16))

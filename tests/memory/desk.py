@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ldm.errors import LdmError, MemoryLocked
 from ldm.memory import folding
 from ldm.memory.growing import GrowingMemory
@@ -27,6 +29,12 @@ def opened(place: Path | str, **options: Any) -> GrowingMemory:
     """The memory of the desk, created if it is absent."""
     given: dict[str, Any] = {"embedder": BagOfWords(), "create": True, **options}
     return GrowingMemory.open(place, "desk", **given)
+
+
+@pytest.fixture
+def memory(place: Path) -> GrowingMemory:
+    """A memory of the desk without any episode."""
+    return opened(place)
 
 
 def told(memory: GrowingMemory, goal: str, *steps: tuple[str, str], score: float = 1.0) -> str:

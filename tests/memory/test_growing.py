@@ -19,14 +19,15 @@ from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Outcome
 from tests.embedder import BagOfWords
-from tests.memory.desk import episode, opened, shown
+from tests.memory.desk import episode, memory, opened, shown
 from tests.toy import expert_trajectories
+
+__all__ = ["memory"]
 
 pytestmark = pytest.mark.usefixtures("folds_here")
 
 
-def test_an_empty_memory_recalls_nothing(place: Path) -> None:
-    memory = opened(place)
+def test_an_empty_memory_recalls_nothing(memory: GrowingMemory) -> None:
     recalls = memory.recall("put the fig in the basket", "You hold the fig.")
     assert (len(memory), len(recalls), recalls.as_prompt()) == (0, 0, "")
     assert memory.unfinished == ()
@@ -94,8 +95,7 @@ def test_folding_leaves_earlier_generations_as_they_are(place: Path) -> None:
     assert memory.fold() == newest  # nothing new, nothing written
 
 
-def test_failures_are_warnings_and_marked_as_such(place: Path) -> None:
-    memory = opened(place)
+def test_failures_are_warnings_and_marked_as_such(memory: GrowingMemory) -> None:
     memory.add(episode(1, score=0.0))
     memory.add(episode(2, score=0.5))
     for _ in range(2):  # before and after they are formed into a batch
@@ -113,8 +113,7 @@ def test_failures_are_warnings_and_marked_as_such(place: Path) -> None:
 
 
 class TestRecording:
-    def test_an_episode_is_recorded_step_by_step(self, place: Path) -> None:
-        memory = opened(place)
+    def test_an_episode_is_recorded_step_by_step(self, memory: GrowingMemory) -> None:
         with memory.record("refund the parcel", kind="refund", source="ticket 7") as one:
             one.step("The customer is angry.", "apologise")
             one.step("The customer is calm.", "refund", reward=0.75)
@@ -158,8 +157,7 @@ class TestRecording:
             memory.resume(name)
         assert memory.unfinished[0] in refused.value.remedy
 
-    def test_an_open_episode_survives_folding(self, place: Path) -> None:
-        memory = opened(place)
+    def test_an_open_episode_survives_folding(self, place: Path, memory: GrowingMemory) -> None:
         running = memory.begin("close the ticket")
         running.step("open", "close it")
         for number in range(3):
@@ -173,8 +171,7 @@ class TestRecording:
         memory.fold()
         assert (memory.pending, len(memory), len(opened(place))) == (0, 7, 7)
 
-    def test_ten_rewards_of_a_tenth_are_a_success(self, place: Path) -> None:
-        memory = opened(place)
+    def test_ten_rewards_of_a_tenth_are_a_success(self, memory: GrowingMemory) -> None:
         with memory.record("count") as one:
             for number in range(10):
                 one.step(f"{number}", f"say {number}", reward=0.1)
@@ -194,9 +191,8 @@ class TestRecording:
         ],
     )
     def test_texts_and_json_are_kept(
-        self, observation: object, action: object, place: Path
+        self, observation: object, action: object, place: Path, memory: GrowingMemory
     ) -> None:
-        memory = opened(place)
         with memory.record("handle it") as one:
             one.step(observation, action, reward=1)  # type: ignore[arg-type]
         for _ in range(2):
@@ -219,9 +215,8 @@ class TestRecording:
         ],
     )
     def test_what_cannot_be_kept_is_refused_at_the_call_and_the_other_steps_stay(
-        self, wrong: dict[str, object], place: Path
+        self, wrong: dict[str, object], place: Path, memory: GrowingMemory
     ) -> None:
-        memory = opened(place)
         running = memory.begin("close the ticket")
         running.step("open", "close it")
         step = {"observation": "open", "action": "close it", "reward": 1.0, **wrong}
@@ -230,7 +225,8 @@ class TestRecording:
         assert len(opened(place).resume(running.id).steps) == 1
         running.finish(1)
         assert len(opened(place)) == 1
-        assert verify_log(place)
+        opened(place).fold()
+        assert not verify(str(place), "desk")
 
     @pytest.mark.parametrize(
         "wrong",
@@ -245,18 +241,16 @@ class TestRecording:
         ],
     )
     def test_an_episode_that_cannot_be_kept_is_refused_when_it_begins(
-        self, wrong: dict[str, object], place: Path
+        self, wrong: dict[str, object], place: Path, memory: GrowingMemory
     ) -> None:
-        memory = opened(place)
         with pytest.raises((TypeError, ValueError)):
             memory.begin(**{"goal": "close it", **wrong})  # type: ignore[arg-type]
         assert memory.unfinished == opened(place).unfinished == ()
 
     @pytest.mark.parametrize("score", [-0.1, 1.5, float("nan"), None])
     def test_an_end_without_a_score_leaves_the_episode_open(
-        self, score: float | None, place: Path
+        self, score: float | None, memory: GrowingMemory
     ) -> None:
-        memory = opened(place)
         running = memory.begin("close it")
         running.step("open", "close it")
         with pytest.raises((ValueError, LdmError)):
@@ -272,12 +266,6 @@ class TestRecording:
             with pytest.raises(ValueError, match=r"is of toy, not of desk|no action|characters"):
                 memory.add(wrong)
         assert memory.pending == opened(place).pending == 0
-
-
-def verify_log(place: Path) -> bool:
-    memory = opened(place)
-    memory.fold()
-    return not verify(str(place), "desk")
 
 
 class TestOpening:
@@ -382,8 +370,7 @@ def test_what_went_wrong_with_a_batch_is_raised_by_the_next_call(
     assert memory.pending == 0
 
 
-def test_a_rebuild_removes_what_was_added(place: Path) -> None:
-    memory = opened(place)
+def test_a_rebuild_removes_what_was_added(place: Path, memory: GrowingMemory) -> None:
     memory.add(episode(1))
     build(str(place), [episode(9)], BagOfWords(), OfflineReasoner, rebuild=True)
     assert len(opened(place)) == len(memory) == 2
@@ -450,8 +437,7 @@ def test_recalls_do_not_depend_on_folding_and_are_those_of_brute_force(
     assert memory.pending == 0
 
 
-def test_the_same_is_recalled_before_and_after_folding(place: Path) -> None:
-    memory = opened(place)
+def test_the_same_is_recalled_before_and_after_folding(memory: GrowingMemory) -> None:
     for number in range(30):
         memory.add(episode(number % 25, kind=f"kind {number % 4}", score=float(number % 3 > 0)))
     asked = [(f"answer question {n}", f"heard {n} 0") for n in range(0, 25, 4)]
@@ -464,8 +450,7 @@ def test_the_same_is_recalled_before_and_after_folding(place: Path) -> None:
     assert [one.id for one in after[0]] == [one.id for one in before[0]]
 
 
-def test_a_recall_may_be_awaited(place: Path) -> None:
-    memory = opened(place)
+def test_a_recall_may_be_awaited(memory: GrowingMemory) -> None:
     memory.add(episode(1))
     recalls = asyncio.run(memory.arecall("answer question 1", "asked 1", k=1))
     assert shown(recalls) == shown(memory.recall("answer question 1", "asked 1", k=1))

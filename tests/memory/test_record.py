@@ -24,12 +24,9 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.types import FULL_OUTCOME, Outcome
 from tests.embedder import BagOfWords
 from tests.memory.stored import Change, in_array, in_column, in_manifest, joined, parts_of
+from tests.memory.test_building import make
 from tests.processes import printed
 from tests.toy import expert_trajectories
-
-
-def make(location: object) -> None:
-    build(str(location), expert_trajectories(), BagOfWords(), OfflineReasoner)
 
 
 def opened(location: object) -> Memory:

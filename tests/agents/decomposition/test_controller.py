@@ -25,12 +25,10 @@ from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling
 from ldm.types import Card, EpisodeResult, Step
-from tests.agents.decomposition.ideal import Ideal, block, outline, play
+from tests.agents.decomposition.ideal import ENV, TASK, Ideal, block, outline, play
 from tests.agents.scripted import Scripted, always, in_turn
-from tests.toy import ToyEnv, expert
+from tests.toy import expert
 
-ENV = ToyEnv()
-TASK = ENV.tasks("test")[0]
 GOAL = TASK.goal
 WAY = list(expert(TASK))
 

@@ -14,7 +14,7 @@ from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
 from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.types import Card
-from tests.agents.decomposition.ideal import Ideal, outline, play
+from tests.agents.decomposition.ideal import ENV, TASK, Ideal, outline, play
 from tests.agents.decomposition.test_algorithm import (
     DRAWS,
     TREES,
@@ -24,12 +24,8 @@ from tests.agents.decomposition.test_algorithm import (
     all_of,
     some_work,
 )
-from tests.toy import ToyEnv, expert
 
-ENV = ToyEnv()
-TASK = ENV.tasks("test")[0]
 GOAL = TASK.goal
-WAY = list(expert(TASK))
 
 
 def executing(*args: Any, **options: Any) -> Any:

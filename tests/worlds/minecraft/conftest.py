@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
-from ldm.envs.textcraft.environment import PACKAGE, Book, load_book
 from ldm.types import TimeStep
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
+from tests.envs.textcraft.conftest import book
+
+__all__ = ["book"]
 
 Start = Callable[..., Minecraft]
-
-
-@pytest.fixture(scope="session")
-def book() -> Book:
-    if find_spec(PACKAGE) is None:
-        pytest.skip("the recipes need ldm-memory[textcraft]")
-    return load_book()
 
 
 @pytest.fixture
