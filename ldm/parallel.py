@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -339,3 +340,30 @@ def raise_if_interrupted() -> None:
     handler = signal.getsignal(signal.SIGTERM)
     if isinstance(handler, _Interrupt) and handler.arrived:
         raise KeyboardInterrupt
+
+
+class ForkLock:
+    """A lock that is free after `os.fork`: the child has no other thread that could hold it."""
+
+    def __init__(self) -> None:
+        self.renew()
+        _LOCKS.add(self)
+
+    def renew(self) -> None:
+        """Replace the lock by a free one."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _renew_all() -> None:
+    for lock in tuple(_LOCKS):
+        lock.renew()
+
+
+_LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_renew_all)

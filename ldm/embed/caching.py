@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed import pieces
-from ldm.embed.forking import ForkLock
 from ldm.errors import LdmError
 from ldm.files import unfollowed
+from ldm.parallel import ForkLock
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed.caching import PROBES
-from ldm.embed.forking import ForkLock
 from ldm.embed.pieces import Reader, Token, cut, joined
 from ldm.errors import LdmError
+from ldm.parallel import ForkLock
 
 if TYPE_CHECKING:
     Array = NDArray[np.float32]

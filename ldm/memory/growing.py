@@ -27,7 +27,6 @@ import numpy as np
 from ldm import records
 from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.caching import VectorFile
-from ldm.embed.forking import ForkLock
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
 from ldm.memory.exact import Pending, Texts, texts_of
@@ -55,7 +54,7 @@ from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Mask, Rows, Vectors
-from ldm.parallel import process_of
+from ldm.parallel import ForkLock, process_of
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 

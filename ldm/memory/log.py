@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import IO
 
 from ldm import records
-from ldm.embed.forking import ForkLock
 from ldm.errors import MemoryStoreError
 from ldm.files import open_own
 from ldm.memory.record import NOWHERE, Place, held, released, status, store_errors, written
+from ldm.parallel import ForkLock
 from ldm.text import MAX_LENGTH, Problem
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
