@@ -17,12 +17,12 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 27_437,
-    "all": 35_597,
+    "core": 27_405,
+    "all": 35_565,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 31_776,
+    "tests": 31_700,
     "goldens": 2_410,
     "docs": 50_000,
 }
