@@ -69,10 +69,10 @@ class Course:
         self.frames = [read_command(action).frame for action in self.actions]
         self.names = [*map(_names, self.actions)]
         known: set[Words] = set()
-        self.news: list[list[Words]] = []
+        self.news: list[frozenset[Words]] = []
         for before, after in pairwise(self._texts):
             known.update(lines(before))
-            self.news.append([line for line in lines(after) if line not in known])
+            self.news.append(frozenset(lines(after)) - known)
 
     def instead(self, needed: set[str], named: set[str]) -> Iterator[tuple[int, tuple[str, str]]]:
         """Yield (step, (its action, the next one that counts)) of detours.
@@ -117,12 +117,12 @@ class Course:
         return any(place_of(one, name) >= 0 for one in self.names[step])
 
     def _showing(self, step: int, name: Words) -> bool:
-        return any(place_of(name, line) >= 0 for line in self.news[step])
+        return not self.news[step].isdisjoint(lines_with(name, self._texts[step + 1]))
 
     def _lasts(self, step: int, named: set[str]) -> bool:
         """Return whether something of a thing is shown on after the next step."""
         after = lines(self._texts[step + 2]) if step + 2 < len(self._texts) else ()
-        return any(line in after and not named.isdisjoint(line) for line in self.news[step])
+        return any(not named.isdisjoint(line) for line in self.news[step].intersection(after))
 
 
 def _names(action: str) -> list[Words]:
