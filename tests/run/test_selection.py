@@ -67,8 +67,8 @@ class TestSelection:
 class TestLeakage:
     def test_an_evaluated_source_of_the_memory_stops_the_evaluation(self) -> None:
         tasks = ToyEnv().tasks("test")
-        told = f"2 evaluated tasks are also sources of the memory: {tasks[0].id}, {tasks[3].id}"
-        with pytest.raises(LeakageError, match=told):
+        message = f"2 evaluated tasks are also sources of the memory: {tasks[0].id}, {tasks[3].id}"
+        with pytest.raises(LeakageError, match=message):
             check_leakage(["train/1", tasks[3].id, tasks[0].id], tasks)
         check_leakage(frozenset({"train/1"}), tasks)
 
