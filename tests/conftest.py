@@ -37,7 +37,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 #: So many repetitions of a test with parameters count for the coverage.
 COVERED = 2
 #: Tests of whole commands and refinements, which take the same lines again and again; of these
-#: every third counts.
+#: every second counts.
 BROAD = ("cli", "run", "explore", "integration")
 #: How texts are embedded.
 EMBED = minilm.MiniLM.embed
@@ -55,17 +55,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measure no coverage of what only repeats: tracing all of it takes a third of the whole time.
 
     Of tests that are slow or start processes quick ones take the same lines; of a test with many
-    parameters `COVERED` do, evenly spread; of `BROAD` ones every third does.
+    parameters `COVERED` do, evenly spread; of `BROAD` ones every second does.
     """
     repetitions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if any(item.get_closest_marker(marker) for marker in ("official", "process", "slow")):
             item.add_marker("untraced")
         repetitions[item.nodeid.partition("[")[0]].append(item)
-    two_of_three = cycle((False, True, True))
+    every_second = cycle((False, True))
     for same in repetitions.values():
         every = -(-len(same) // COVERED)
-        left_out = same[0].path.parent.name in BROAD and next(two_of_three)
+        left_out = same[0].path.parent.name in BROAD and next(every_second)
         for number, item in enumerate(same):
             if left_out or number % every:
                 item.add_marker("untraced")

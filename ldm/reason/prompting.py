@@ -32,8 +32,9 @@ Reason = Literal[
 #: Confidence from which memory decides; it is the share of left-out steps that were right there. To
 #: ask about more cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
-#: The same where a model decided the step before: steps were left out on the way of people, and a
-#: model is asked where that way is lost, unless what the goal names comes in sight.
+#: The same before an action that cannot be undone, and where a model decided the step before: steps
+#: were left out on the way of people, and a model is asked where that way is lost, unless what the
+#: goal names comes in sight.
 NEARLY_ALL = 0.9
 #: The same where a thing is chosen that the task only describes: the wrong one costs several steps,
 #: and 5 of 13 that were nearly sure were wrong (docs/lab, language models).
@@ -107,17 +108,17 @@ class Consulting:
         if pressed := call is not None and call.verb in known.pressed:
             page = Page(state.goal, past, state.observation, known.fixed)
             part, _ = label_facts(page, call.label)
-        least = ALL if part in ("described", "fixed") else NEARLY_ALL if led else MAJORITY
+        final = vote.action.startswith(card.final)
+        least = NEARLY_ALL if led or final else MAJORITY
+        least = ALL if part in ("described", "fixed") else least
         calibrated = bool(learnt.left_out.parts or self.certainty)
         if state.refused:
             return "refused"
         if (state.observation, vote.action) in past:
             return "loop"
         if not calibrated or self.certainty == 1 or vote.confidence < (self.certainty or least):
-            return "unsure"
-        if not pressed and _tried(vote.action, past, known.rare) >= TRIED:
-            return "trying"
-        return "final" if vote.action.startswith(card.final) else ""
+            return "final" if final else "unsure"
+        return "trying" if not pressed and _tried(vote.action, past, known.rare) >= TRIED else ""
 
 
 def _comes_in_sight(actions: Sequence[str], state: State) -> set[Words]:
