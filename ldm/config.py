@@ -19,6 +19,8 @@ from pathlib import Path, PurePath
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
 from ldm.errors import LdmError, did_you_mean
 from ldm.types import Within
 
@@ -469,8 +471,6 @@ def parsed(hint: Any, value: Any) -> Any:
 
     Raises ValueError if it does not fit.
     """
-    from pydantic import ValidationError
-
     text = isinstance(value, str)
     if text and value.lower() == "none" and NoneType in typing.get_args(hint):
         return None
@@ -483,11 +483,7 @@ def parsed(hint: Any, value: Any) -> Any:
     return result.expanduser().absolute() if isinstance(result, Path) else result
 
 
-@cache
-def _adapter(hint: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(hint)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def takes(hint: Any) -> str:

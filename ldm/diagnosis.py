@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
+from ldm.text import bare_url
 
 if TYPE_CHECKING:
     from ldm.envs.metadata import DataSource
@@ -142,8 +143,6 @@ def _embedder() -> Iterator[Check]:
 
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:
     """Check the variables of the model service; keys, also within the URL, are never shown."""
-    from ldm.text import bare_url
-
     url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
     without = "Set it to use a language model; without one ldm uses its offline reasoner."
     if not (url or key):
@@ -189,7 +188,6 @@ def _memory(location: str) -> Iterator[Check]:
     """Check each environment's newest generation, from which agents recall."""
     from ldm.memory import environments, generations
     from ldm.memory.chroma import is_server
-    from ldm.text import bare_url
 
     remedy = "`ldm build-memory` makes one of the shipped trajectories."
     try:

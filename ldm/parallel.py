@@ -152,8 +152,7 @@ def iterate_concurrently(
         return
     pool = ThreadPoolExecutor(min(concurrency, len(items)))
     try:
-        for future in [pool.submit(function, item) for item in items]:
-            yield future.result()
+        yield from pool.map(function, items)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

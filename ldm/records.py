@@ -126,10 +126,8 @@ def scan(path: Path, record_type: type[T], *, torn_tail: bool = False) -> Iterat
 
 def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T]:
     """Return all records of a file, as `scan`. Raises RecordError at the first bad line."""
-    return [
-        loads(line, record_type, file=str(path), line=number)
-        for number, line in _lines(path, torn_tail)
-    ]
+    lines = _lines(path, torn_tail)
+    return [loads(line, record_type, file=str(path), line=number) for number, line in lines]
 
 
 def _lines(path: Path, torn_tail: bool) -> Iterator[tuple[int, bytes]]:

@@ -7,6 +7,7 @@ there. A killed process loses at most the line being written; resuming skips wha
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -162,8 +163,6 @@ class Run:
     @property
     def is_locked(self) -> bool:
         """Return whether a process holds the lock."""
-        import fcntl
-
         try:
             with open_own(self.directory / "lock") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -179,8 +178,6 @@ class Run:
 
         Raises LdmError if another process holds it.
         """
-        import fcntl  # not on every platform, and only needed here
-
         path = self.directory / "lock"
         with writing(path):
             file = open_own(path, "a+")

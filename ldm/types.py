@@ -10,9 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
-from operator import not_
+from operator import add, not_
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -170,13 +170,8 @@ class Trajectory:
     @property
     def id(self) -> str:
         """A hash of actions and observations, independent of where and when they were recorded."""
-        return stable_hash(
-            self.task.env,
-            self.task.id,
-            self.origin,
-            self.opening,
-            [(s.action, s.observation) for s in self.steps],
-        )
+        steps = [(s.action, s.observation) for s in self.steps]
+        return stable_hash(self.task.env, self.task.id, self.origin, self.opening, steps)
 
     def moves(self) -> Iterable[tuple[str, Step]]:
         """Yield (present observation, step) of each environment action; skip think steps."""
@@ -299,16 +294,8 @@ class StateActionTuple:
     @property
     def id(self) -> str:
         """A hash of content and provenance, without the generation: adding it again is void."""
-        return _tuple_id(
-            self.env,
-            self.task_id,
-            self.trajectory_id,
-            self.step,
-            self.origin,
-            self.goal,
-            self.observation,
-            self.action,
-        )
+        provenance = self.env, self.task_id, self.trajectory_id, self.step, self.origin
+        return _tuple_id(*provenance, self.goal, self.observation, self.action)
 
 
 #: Cached, because every decision asks for the ids of its tuples.
@@ -389,12 +376,7 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.calls + other.calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.completion_tokens + other.completion_tokens,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,12 +68,11 @@ class Resources:
         model = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
         if model is None:
             raise LdmError("This agent needs an LLM, and none is configured.", NO_MODEL)
-        return ScopedLLM(
-            model,
-            lambda: (self.seed, episode.task_id, episode.trials, role),
-            episode.spent,
-            episode.called,
-        )
+
+        def scope() -> tuple[object, ...]:
+            return self.seed, episode.task_id, episode.trials, role
+
+        return ScopedLLM(model, scope, episode.spent, episode.called)
 
     def reasoning(self, episode: Episode, options: PromptedOptions) -> Reasoner:
         """Return the reasoner for one episode: one with a model, charged to it, or the offline one.
@@ -96,11 +95,6 @@ def load_agent(name: str, *, recorded: bool = False) -> type[Agent]:
         name, AGENTS, GROUP, "agent", contract=CONTRACT, recorded=recorded
     )
     return agent
-
-
-def needs_of(agent: type[Agent], options: Any) -> tuple[str, ...]:
-    """Return the names of the Resources that an agent with these options cannot work without."""
-    return (*agent.needs, *agent.also_needs(options))
 
 
 def check_files(agent: type[Agent], options: Any) -> None:

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 from ldm.agents import replies
 from ldm.agents.loop import ExecutorAgent, ExecutorOptions, Hint, Loop, View, Work, ask, examples
 from ldm.agents.reflexion import reflect
-from ldm.agents.replies import Reply, Verdict, transcript_text
+from ldm.agents.replies import Reply, Verdict
 from ldm.episode import FULL_SCORE, Episode, EpisodeOver
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
@@ -180,14 +180,10 @@ def _branches(tree: Sequence[Mapping[str, Any]]) -> Iterator[Branch]:
         figures = {"value": f"{node['value']:.2f}", "visits": str(node["visits"])}
         if node["end"]:
             figures["reward"] = f"{node['reward']:.2f}"
-        yield Branch(
-            depths[-1],
-            node["action"] or ("(thought)" if node["thought"] else "the task"),
-            state if node["valid"] else "failed",
-            (node["end"] or "") if node["valid"] else "invalid",
-            figures,
-            texts={"thought": node["thought"]} if node["thought"] else {},
-        )
+        text = node["action"] or ("(thought)" if node["thought"] else "the task")
+        texts = {"thought": node["thought"]} if node["thought"] else {}
+        state, words = (state, node["end"] or "") if node["valid"] else ("failed", "invalid")
+        yield Branch(depths[-1], text, state, words, figures, texts=texts)
 
 
 REPORTING = Reporting(
@@ -360,9 +356,7 @@ class Search(Loop):
                 card=self.episode.card,
                 task=self.work.task,
                 hints=self.hints(view),
-                transcript=transcript_text(
-                    self.opening, steps, width=view.width, skipped=view.skipped
-                ),
+                transcript=view.transcript(self.opening, steps),
             )
 
         widest = View(0, self.options.observation)

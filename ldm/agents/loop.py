@@ -53,6 +53,11 @@ class View:
     width: int
     skipped: int = 0
 
+    def transcript(self, opening: str, steps: Sequence[Step], *, thoughts: bool = True) -> str:
+        """Return a process in labelled lines, as far as it is shown."""
+        width, skipped = self.width, self.skipped
+        return transcript_text(opening, steps, width=width, thoughts=thoughts, skipped=skipped)
+
     def shorter(self, steps: int) -> View | None:
         """Return the next shorter view of a transcript of `steps` steps, or None at the shortest.
 
@@ -172,23 +177,18 @@ class Loop:
 
     def prompt(self, view: View) -> list[Message]:
         """Return the next messages to the model."""
-        work, width = self.work, view.width
+        work, included = self.work, self.work.demonstrations[: view.demonstrations]
         return render(
             self.template,
             card=self.card,
             thinking=work.thinking,
             judged=work.judged,
             demonstrations=example_texts(
-                work.demonstrations[: view.demonstrations],
-                width=width,
-                thoughts=work.thinking,
-                judged=work.judged,
+                included, width=view.width, thoughts=work.thinking, judged=work.judged
             ),
             task=work.task,
             hints=self.hints(view),
-            transcript=transcript_text(
-                self.opening, self.steps, width=width, thoughts=work.thinking, skipped=view.skipped
-            ),
+            transcript=view.transcript(self.opening, self.steps, thoughts=work.thinking),
             thought=bool(self.steps and not self.steps[-1].action),
             admissible=self.admissible,
         )
@@ -204,13 +204,9 @@ class Loop:
         if not (thinking or reply.action or reply.verdict):  # a thought is no action
             reply = replace(reply, form="malformed")
         self.count(reply)
-        acts = reply.action or reply.form == "malformed" or not thinking
-        action = reply.action or reply.thought or NO_ACTION
-        return replace(
-            reply,
-            thought=reply.thought if thinking else "",
-            action=action if acts and not reply.verdict else "",
-        )
+        acts = not reply.verdict and (reply.action or reply.form == "malformed" or not thinking)
+        action = (reply.action or reply.thought or NO_ACTION) if acts else ""
+        return replace(reply, thought=reply.thought if thinking else "", action=action)
 
     def done(self, reply: Reply) -> Verdict:
         """Return how `reply` ends the run, or "" if it goes on."""

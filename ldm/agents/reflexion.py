@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ldm.agents.loop import Hint, TaskAgent, TaskOptions, View, ask, prompt_card
-from ldm.agents.replies import transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import bullets, render, shortened
@@ -72,9 +71,7 @@ def reflect(llm: LLM, card: Card, tried: Trajectory, *, width: int, tokens: int)
             card=card,
             task=tried.task.goal,
             score=f"{tried.score:.2f}",
-            transcript=transcript_text(
-                tried.opening, tried.steps, width=view.width, skipped=view.skipped
-            ),
+            transcript=view.transcript(tried.opening, tried.steps),
         )
 
     completion, _ = ask(llm, prompt, View(0, width), len(tried.steps), max_tokens=tokens)

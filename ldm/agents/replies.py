@@ -215,11 +215,8 @@ def read(text: str, verbs: frozenset[str], *, judged: bool = False) -> Reply:
     reply = _from_json(text, judged) or _from_lines(text, verbs, judged)
     if reply.form == "loose" and _same(text, _as_requested(reply)):
         reply = replace(reply, form="asked")
-    return replace(
-        reply,
-        thought=_cut(reply.thought, LONGEST_THOUGHT),
-        action=_cut(reply.action, LONGEST_ACTION),
-    )
+    thought, action = _cut(reply.thought, LONGEST_THOUGHT), _cut(reply.action, LONGEST_ACTION)
+    return replace(reply, thought=thought, action=action)
 
 
 def _as_requested(reply: Reply) -> str:

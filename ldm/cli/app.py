@@ -1,7 +1,7 @@
 """The `ldm` command: its subcommands, and the messages for errors.
 
-Command modules import everything heavy inside their functions, so that `ldm --help` and shell
-completion answer at once.
+A command's module is imported when the command is used, so that `ldm --help` and the completion of
+commands answer at once.
 """
 
 from __future__ import annotations

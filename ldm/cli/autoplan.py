@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from ldm.cli import output
 from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
 from ldm.config import LIMITS, PLAN, OptimisePlan, Option, load
 from ldm.errors import LdmError
-
-if TYPE_CHECKING:
-    from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans, PlanEvaluation, PlanScores
+from ldm.run import plan as plans
+from ldm.run.plan import OptimisedPlan, OptimisedPlans, PlanEvaluation, PlanScores
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,6 @@ class Repetition:
 
     def evaluation(self) -> PlanEvaluation | None:
         """Return the evaluation of the plans. Raises LdmError for options that do not fit."""
-        from ldm.run.plan import PlanEvaluation
-
         if self.evaluate is None:
             if self.curve or self.limit is not None:
                 raise LdmError("--curve and --limit are for --eval SPLIT.", "Name the split.")
@@ -84,22 +81,20 @@ def autoplan(**values: Any) -> None:
     _show(optimisation.play(), as_json=recording.as_json)
 
 
-def _prepared(given: Given, repetition: Repetition, recording: Recording) -> Optimisation:
+def _prepared(given: Given, repetition: Repetition, recording: Recording) -> plans.Optimisation:
     """Return the optimisations to carry out: recorded ones, or new ones."""
-    from ldm.run.plan import PlanGrid, prepare, resume
-
     runtime = recording.runtime()
     if recording.resume is not None:
         given.refuse_with_resume(OptimisePlan)
         if repetition.sweep is not None or repetition.evaluate is not None:
             raise LdmError("--sweep and --eval cannot be added to a recorded run.", "Omit them.")
-        return resume(recording.resume, given.model_changes(), runtime)
+        return plans.resume(recording.resume, given.model_changes(), runtime)
     spec = load(OptimisePlan, given.of(OptimisePlan))
     kinds = listed_names(spec.kind)
     if not spec.env.name or not kinds:
         raise LdmError("No environment or task kind is named.", "Name both: --env and --kind.")
-    grid = PlanGrid(kinds, repetition.repeats, repetition.sweep)
-    return prepare(spec, grid, repetition.evaluation(), runtime)
+    grid = plans.PlanGrid(kinds, repetition.repeats, repetition.sweep)
+    return plans.prepare(spec, grid, repetition.evaluation(), runtime)
 
 
 def _show(result: OptimisedPlans, *, as_json: bool) -> None:
@@ -122,18 +117,14 @@ def _show(result: OptimisedPlans, *, as_json: bool) -> None:
 def _show_plan(result: OptimisedPlan, *, error: bool) -> None:
     """Print the history of one plan, and the plan."""
     plan = result.plan
-    rows = [
-        (
-            number,
-            len(one.experiences),
-            f"{100 * one.success:.0f} %",
-            f"{sum(e.result.env_steps for e in one.experiences) / len(one.experiences):.1f}",
-            sum(e.result.invalid for e in one.experiences),
-            sum(bool(e.result.error) for e in one.experiences),
-            "kept" if one.kept else "rewritten",
-        )
-        for number, one in enumerate(plan.iterations, 1)
-    ]
+    rows = []
+    for number, one in enumerate(plan.iterations, 1):
+        attempts = [experience.result for experience in one.experiences]
+        steps = sum(each.env_steps for each in attempts) / len(attempts)
+        figures = len(attempts), f"{100 * one.success:.0f} %", f"{steps:.1f}"
+        invalid = sum(each.invalid for each in attempts)
+        errors = sum(bool(each.error) for each in attempts)
+        rows.append((number, *figures, invalid, errors, "kept" if one.kept else "rewritten"))
     columns = ("iteration", "attempts", "success", "steps", "invalid", "errors", "plan")
     output.print_table(f"A plan for {plan.kind} in {plan.env}", columns, rows, error=error)
     lines = (f"  {line}" for line in plan.plan.splitlines() or ["(empty)"])
@@ -143,17 +134,12 @@ def _show_plan(result: OptimisedPlan, *, error: bool) -> None:
 
 def _show_plans(plans: tuple[OptimisedPlan, ...], *, error: bool) -> None:
     """Print one line per plan: its success on training tasks by iteration."""
-    rows = [
-        (
-            one.plan.kind,
-            one.spec.variant or "–",
-            one.spec.repeat,
-            ", ".join(f"{100 * iteration.success:.0f} %" for iteration in one.plan.iterations),
-            sum(bool(e.result.error) for i in one.plan.iterations for e in i.experiences),
-            one.path,
-        )
-        for one in plans
-    ]
+    rows = []
+    for one in plans:
+        rates = ", ".join(f"{100 * each.success:.0f} %" for each in one.plan.iterations)
+        errors = sum(bool(e.result.error) for i in one.plan.iterations for e in i.experiences)
+        setting = one.spec.variant or "–"
+        rows.append((one.plan.kind, setting, one.spec.repeat, rates, errors, one.path))
     columns = ("kind", "setting", "repeat", "success by iteration", "errors", "plan")
     output.print_table(f"Plans in {plans[0].plan.env}", columns, rows, error=error)
     output.say_all((f"Files: {one.run.directory}" for one in plans), error=error)

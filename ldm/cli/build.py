@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from ldm.cli import output
 from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import Given, Models, Output, offers
 from ldm.config import DEFAULT_MEMORY, LIMITS, PLACE, TRAJECTORIES, Build, Option, load, merge
+from ldm.envs.formats import Assumed, read_all, write, written_as
 from ldm.errors import LdmError
+from ldm.memory import BuildResult, outcome_counts, type_sizes
+from ldm.records import is_stream
+from ldm.run import building
+from ldm.run.presets import stage_preset
+from ldm.run.selection import even
 from ldm.text import counted
-
-if TYPE_CHECKING:
-    from ldm.memory import BuildResult
-    from ldm.types import Trajectory
+from ldm.types import Trajectory
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,6 @@ def build_memory(**values: Any) -> None:
       ldm build-memory --llm MODEL --max-usd 5 --rebuild
       ldm build-memory --rebuild --replay .ldm/memory/calls
     """
-    from ldm.run.building import build_each
-    from ldm.run.presets import stage_preset
-
     given = Given(build_memory, values)
     forming, printing = given.group(Forming), given.group(Output)
     values = given.of(Build)
@@ -67,12 +67,10 @@ def build_memory(**values: Any) -> None:
         values = merge(Build, stage_preset(forming.preset, values.get("env", ""), "build"), values)
     spec, runtime = load(Build, values), command_runtime(quiet=printing.quiet)
     if forming.estimate:
-        from ldm.run.building import estimate as cost_of
-
-        output.say_all(cost_of(forming.data, forming.memory, spec, runtime))
+        output.say_all(building.estimate(forming.data, forming.memory, spec, runtime))
         return
     reports = []
-    for built in build_each(forming.data, forming.memory, spec, runtime):
+    for built in building.build_each(forming.data, forming.memory, spec, runtime):
         reports.append(_as_object(built))
         if not printing.as_json:
             _show(built, forming.memory, spec)
@@ -138,9 +136,6 @@ def import_files(**values: Any) -> None:
       ldm import runs/RUN/trajectories.jsonl --out tuning.jsonl --to chat
       ldm import chats/ --env my_env --score 1 --out agent.jsonl
     """
-    from ldm.envs.formats import Assumed, read_all, write, written_as
-    from ldm.run.selection import even
-
     given = Given(import_files, values)
     selection, assumptions = given.group(Selection), given.group(Assumptions)
     if not selection.out.name:
@@ -201,8 +196,6 @@ def _show_imported(
         }
         output.print_json(report)
         return
-    from ldm.records import is_stream
-
     rows = [(kind, str(number)) for kind, number in sorted(kinds.items())]
     apart = is_stream(selection.out)  # the trajectories themselves may be on standard output
     output.print_table("", ("kind", "trajectories"), rows, error=apart)
@@ -212,19 +205,15 @@ def _show_imported(
     if rewarded > len(imported):
         lines.append(f"{rewarded - len(imported)} skipped: --limit {selection.limit}.")
     if blind:
-        why = (
-            f"the data in {folders[0]} do not say what was seen"
-            if folders
-            else "name the environment's data with --data to rebuild what was seen"
-        )
+        why = "name the environment's data with --data to rebuild what was seen"
+        if folders:
+            why = f"the data in {folders[0]} do not say what was seen"
         lines.append(f"{counted(blind, 'trajectory')} without observations: {why}.")
     for line in lines:
         output.say(line, error=apart)
 
 
 def _as_object(built: BuildResult) -> dict[str, Any]:
-    from ldm.memory import outcome_counts
-
     goal_types = sum(len(batch.goal_types) for batch in built.batches)
     cells = sum(len(g.observation_types) for b in built.batches for g in b.goal_types)
     return {
@@ -242,8 +231,6 @@ def _as_object(built: BuildResult) -> dict[str, Any]:
 
 
 def _show(built: BuildResult, memory: str, spec: Build) -> None:
-    from ldm.memory import type_sizes
-
     if built.left_out:
         why = "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
         if spec.min_reward:

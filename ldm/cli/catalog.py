@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ldm import registry
+from ldm.agents import AGENTS, load_agent
+from ldm.agents import GROUP as AGENT_GROUP
 from ldm.cli import output
 from ldm.cli.options import AsJson, Trust
 from ldm.config import Field, hints
+from ldm.envs import ENVS, load_env
+from ldm.envs import GROUP as ENV_GROUP
+from ldm.envs.metadata import card_of, metadata_of, registered
 from ldm.errors import LdmError
+from ldm.run.presets import Preset, Row, figure, list_presets
 from ldm.types import Card
-
-if TYPE_CHECKING:
-    from ldm.run.presets import Preset, Row
 
 ONLY = "Only this one: a name or module:Class."
 
@@ -31,9 +34,6 @@ def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson
       ldm agents
       ldm agents react
     """
-    from ldm.agents import AGENTS, GROUP, load_agent
-    from ldm.envs.metadata import card_of, registered
-
     environments, _ = registered()
     cards = {name: card for name, env in environments.items() if (card := card_of(env))}
 
@@ -46,7 +46,7 @@ def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson
             **_published(agent, cards),
         }
 
-    _print(_entries(registry.names(AGENTS, GROUP), load_agent, describe, name), as_json)
+    _print(_entries(registry.names(AGENTS, AGENT_GROUP), load_agent, describe, name), as_json)
 
 
 def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson = False) -> None:
@@ -59,8 +59,6 @@ def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson =
       ldm envs
       ldm envs alfworld
     """
-    from ldm.envs import ENVS, GROUP, load_env
-    from ldm.envs.metadata import metadata_of
 
     def describe(env: Any) -> dict[str, Any]:
         data = metadata_of(env).data
@@ -72,7 +70,7 @@ def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson =
             "data_sizes": dict(data.sizes) if data else {},
         }
 
-    _print(_entries(registry.names(ENVS, GROUP), load_env, describe, name), as_json)
+    _print(_entries(registry.names(ENVS, ENV_GROUP), load_env, describe, name), as_json)
 
 
 def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
@@ -85,17 +83,12 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
             if key in ("is", "descriptions"):
                 continue
             if key == "options" and value:
-                _print_options(value, entry["descriptions"])
+                output.show("  options:")
+                for option, default in value.items():
+                    meaning = entry["descriptions"].get(option, "")
+                    output.show(f"    {option}={default}" + (f": {meaning}" if meaning else ""))
             elif key == "needs" or value not in ({}, [], ""):
                 output.show(f"  {key.replace('_', ' ')}: {_worded(value)}")
-
-
-def _print_options(defaults: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
-    """Print one line per option: its default and its meaning."""
-    output.show("  options:")
-    for name, value in defaults.items():
-        meaning = f": {meanings[name]}" if name in meanings else ""
-        output.show(f"    {name}={value}{meaning}")
 
 
 def _worded(value: Any) -> str:
@@ -174,8 +167,6 @@ def presets(
       ldm presets adapt-table2
       ldm presets my-table.toml --json
     """
-    from ldm.run.presets import list_presets
-
     chosen = list_presets(name)
     for preset in chosen if name else ():
         preset.check(trust=trust)
@@ -200,8 +191,6 @@ def _list(presets: Sequence[Preset]) -> None:
 
 
 def _print_preset(preset: Preset) -> None:
-    from ldm.run.presets import figure
-
     own, shared = preset.content, preset.evaluation
     output.show(f"{preset.name}: {preset}")
     measured = ", ".join(filter(None, (own.model, f"{own.tasks} tasks" if own.tasks else "")))

@@ -9,23 +9,25 @@ from typing import Annotated
 
 import typer
 
+from ldm import registry
 from ldm.cli import output
+from ldm.envs import ENVS, GROUP
+from ldm.envs.metadata import metadata
 from ldm.errors import LdmError
+from ldm.memory import generations
 
 
 def demo(
     context: typer.Context,
     env: Annotated[
-        str, typer.Option("--env", help="An environment that ships games; default: the first.")
+        str, typer.Option(help="An environment that ships games; default: the first.")
     ] = "",
-    folder: Annotated[
-        Path, typer.Option("--folder", help="Where the demo's memory and runs go.")
-    ] = Path(".ldm/demo"),
-    per_kind: Annotated[
-        int, typer.Option("--per-kind", min=1, help="Recorded episodes of each task kind.")
-    ] = 1,
+    folder: Annotated[Path, typer.Option(help="Where the demo's memory and runs go.")] = Path(
+        ".ldm/demo"
+    ),
+    per_kind: Annotated[int, typer.Option(min=1, help="Recorded episodes of each task kind.")] = 1,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Tasks to evaluate; goals to explore: 5/3 of it.")
+        int, typer.Option(min=1, help="Tasks to evaluate; goals to explore: 5/3 of it.")
     ] = 36,
 ) -> None:
     """Build a memory, refine it, and evaluate it before and after: a few minutes.
@@ -46,8 +48,6 @@ def demo(
 
 
 def _commands(env: str, folder: Path, per_kind: int, limit: int) -> Iterator[list[str]]:
-    from ldm.memory import generations
-
     explore, test = _splits(env)
     memory = ["--memory", str(folder / "memory")]
     places = [*memory, "--runs", str(folder / "runs")]
@@ -62,8 +62,6 @@ def _commands(env: str, folder: Path, per_kind: int, limit: int) -> Iterator[lis
 
 def _splits(env: str) -> tuple[str, str]:
     """Return the split to explore and the split to evaluate."""
-    from ldm.envs.metadata import metadata
-
     shipped = metadata(env).shipped
     if shipped is None:
         raise LdmError(
@@ -74,8 +72,4 @@ def _splits(env: str) -> tuple[str, str]:
 
 
 def _first() -> str:
-    from ldm import registry
-    from ldm.envs import ENVS, GROUP
-    from ldm.envs.metadata import metadata
-
     return next(name for name in registry.names(ENVS, GROUP) if metadata(name).shipped)

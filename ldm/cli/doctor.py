@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ldm import records
 from ldm.cli import output
 from ldm.cli.environment import connection, runtime
 from ldm.cli.options import AsJson, LlmName
 from ldm.config import DEFAULT_MEMORY, Section
 from ldm.diagnosis import Check, diagnose
 from ldm.errors import LdmError
+from ldm.llm.models import ModelOptions, Models
 from ldm.text import counted
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 def doctor(
     memory: Annotated[
-        str, typer.Option("--memory", help="Memory to check: a directory or a server.")
+        str, typer.Option(help="Memory to check: a directory or a server.")
     ] = DEFAULT_MEMORY,
     llm: LlmName = None,
     probe: Annotated[
@@ -46,8 +48,6 @@ def doctor(
       ldm doctor --memory experiments/memory --json
       ldm doctor --llm gpt-4o-mini --probe
     """
-    from ldm.llm.models import ModelOptions, Models
-
     models = Models(ModelOptions(llm=llm), connection) if probe else None
     checks = list(diagnose(memory, os.environ, models))
     healthy = all(check.status != "problem" for check in checks)
@@ -87,7 +87,7 @@ def validate(
         ),
     ] = None,
     env: Annotated[
-        str, typer.Option("--env", help="Also play trajectories again in this environment.")
+        str, typer.Option(help="Also play trajectories again in this environment.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -103,8 +103,6 @@ def validate(
       ldm validate --schema trajectory > trajectory.json
       ldm validate data/trajectories/alfworld/train.jsonl --env alfworld
     """
-    from ldm import records
-
     if not files:
         if schema is None:
             raise typer.BadParameter("name files to check, or --schema TYPE to print.")
@@ -141,7 +139,6 @@ def _listed_line(file: str, listed: dict[str, Any]) -> str:
 
 def _listed(file: Path, env: str) -> dict[str, Any]:
     """Return how many recorded actions of a sound file were possible as listed."""
-    from ldm import records
     from ldm.run.building import listed_in
     from ldm.run.selection import with_data
     from ldm.types import Trajectory
@@ -152,19 +149,16 @@ def _listed(file: Path, env: str) -> dict[str, Any]:
 
 def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
     """Return the report on one file; a file that cannot be read is one problem."""
-    from ldm import records
-
-    report: dict[str, Any] = {"file": str(file), "type": "", "records": 0, "problems": []}
-    listed: list[dict[str, Any]] = report["problems"]
     try:
         checked = records.check(file, record or "")
-        report |= {"type": checked.type, "records": checked.sound}
-        for one in checked.problems:
-            place = {"line": one.line, "field": one.field, "message": one.message}
-            listed.append({**place, "text": str(one)})
     except LdmError as error:
-        listed.append({"line": None, "field": "", "message": error.message, "text": str(error)})
-    return report
+        fault = {"line": None, "field": "", "message": error.message, "text": str(error)}
+        return {"file": str(file), "type": "", "records": 0, "problems": [fault]}
+    faults = [
+        {"line": one.line, "field": one.field, "message": one.message, "text": str(one)}
+        for one in checked.problems
+    ]
+    return {"file": str(file), "type": checked.type, "records": checked.sound, "problems": faults}
 
 
 #: Problems that are listed without --json.
@@ -298,7 +292,6 @@ def ask(
     from pydantic import create_model
 
     from ldm.llm import Message, Sampling
-    from ldm.llm.models import ModelOptions, Models
 
     named = dict(one.partition(":")[::2] for one in field or ())
     if wrong := set(named.values()) - TYPES.keys():

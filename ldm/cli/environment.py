@@ -90,7 +90,13 @@ def connection() -> Connection:
     """
     from ldm.llm.service import Connection
 
-    url, key = os.environ.get(URL, "").strip(), _key(KEY)
+    url, key = os.environ.get(URL, "").strip(), os.environ.get(KEY, "").strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise LdmError(
+            f"{KEY} holds a character that no key has: a blank, a line break or a letter that is "
+            "not ASCII.",
+            "Set it again; it may have been pasted with something around it.",
+        )
     if not url and not key:
         raise LdmError(
             f"No model service is configured: neither {URL} nor {KEY} is set.",
@@ -100,15 +106,3 @@ def connection() -> Connection:
     if url and not server.display_url.startswith(("http://", "https://")):
         raise LdmError(f"{URL} is not a URL.", "It looks like http://127.0.0.1:11434/v1.")
     return server
-
-
-def _key(variable: str) -> str:
-    """Return the key that a variable holds. Raises LdmError if it cannot be sent."""
-    key = os.environ.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise LdmError(
-            f"{variable} holds a character that no key has: a blank, a line break or a letter that "
-            "is not ASCII.",
-            "Set it again; it may have been pasted with something around it.",
-        )
-    return key

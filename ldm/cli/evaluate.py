@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import options, output
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
+from ldm.run import evaluate as evaluations
+from ldm.run import presets, results
+from ldm.run.evaluate import Evaluations
+from ldm.run.grid import Grid
+from ldm.run.presets import PresetRecord
+from ldm.run.reproducing import prepare_presets
+from ldm.run.results import Report
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
-
-if TYPE_CHECKING:
-    from ldm.run.evaluate import Evaluations
-    from ldm.run.grid import Grid
-    from ldm.run.presets import PresetRecord
-    from ldm.run.results import Report
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,6 @@ class Variations:
 
     def grid(self, agents: tuple[str, ...]) -> Grid:
         """Return the variations as `Grid`."""
-        from ldm.run.grid import Grid
-
         more = tuple(self.numbers()[1:])
         return Grid(agents, more, self.control, self.sweep, self.repeats)
 
@@ -106,16 +105,14 @@ def evaluate(**values: Any) -> None:
     if variations.retry_errors and recording.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
     check_output(variations.output)
-    evaluations = _prepared(given, variations, recording)
+    prepared = _prepared(given, variations, recording)
     if variations.estimate:
-        output.say_all(line for one in evaluations for line in one.estimate())
+        output.say_all(line for one in prepared for line in one.estimate())
         return
-    finished = []
-    for one in evaluations:
-        finished += [one.play(retry_errors=variations.retry_errors)]
-    show_reports(finished, [one.presets for one in evaluations], recording.as_json)
+    finished = [one.play(retry_errors=variations.retry_errors) for one in prepared]
+    show_reports(finished, [one.presets for one in prepared], recording.as_json)
     write_output([report for group in finished for report in group], variations.output)
-    refined = (line for one in evaluations for line in one.refined_lines())
+    refined = (line for one in prepared for line in one.refined_lines())
     output.say_all(refined, error=recording.as_json)
 
 
@@ -123,8 +120,6 @@ def _prepared(
     given: options.Given, variations: Variations, recording: options.Recording
 ) -> list[Evaluations]:
     """Return the evaluations to run: a recorded one, the rows of presets, or new ones."""
-    from ldm.run import evaluate as evaluations
-
     runtime = recording.runtime()
     if recording.resume is not None:
         given.refuse_with_resume(Evaluate)
@@ -138,8 +133,6 @@ def _prepared(
         nested["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
-        from ldm.run.reproducing import prepare_presets
-
         return prepare_presets(variations.preset, nested, grid, runtime)
     return evaluations.prepare_each(nested, grid, runtime)
 
@@ -173,38 +166,32 @@ def compare(
       ldm compare runs/RUN runs/OTHER
       ldm compare runs/RUN runs/OTHER --output results.parquet
     """
-    from ldm.run.evaluate import compare as compared
-    from ldm.run.results import as_json as as_object
-
     check_output(output_file)
-    reports = compared(names, folder=runs, trust=trust).reports
+    reports = evaluations.compare(names, folder=runs, trust=trust).reports
     show_tables(reports, error=as_json)
     if as_json:
-        output.print_json({"runs": [as_object(report) for report in reports]})
+        output.print_json({"runs": [results.as_json(report) for report in reports]})
     write_output(reports, output_file)
 
 
 def show_reports(
-    groups: Sequence[Sequence[Report]], presets: Sequence[Sequence[PresetRecord]], as_json: bool
+    groups: Sequence[Sequence[Report]], published: Sequence[Sequence[PresetRecord]], as_json: bool
 ) -> None:
     """Print the reports of each evaluation, on standard output or as JSON.
 
-    presets: the preset records of each report's runs. Raises LdmError if no episode counts.
+    published: the preset records of each report's runs. Raises LdmError if no episode counts.
     """
-    from ldm.run.presets import as_json as published_json
-    from ldm.run.results import HEADINGS, as_json_group, lines, rows
-
-    for reports, records in zip(groups, presets, strict=True):
+    for reports, records in zip(groups, published, strict=True):
         for one in reports:
             title = f"{one.label} on {one.env}, {one.split}"
-            output.print_table(title, HEADINGS, rows(one), error=as_json)
-            output.say_all(lines(one), error=as_json)
+            output.print_table(title, results.HEADINGS, results.rows(one), error=as_json)
+            output.say_all(results.lines(one), error=as_json)
         show_tables(reports, records, error=as_json)
     if as_json:
         objects = [
-            as_json_group(reports)
-            | ({"preset": published_json(reports, records)} if records else {})
-            for reports, records in zip(groups, presets, strict=True)
+            results.as_json_group(reports)
+            | ({"preset": presets.as_json(reports, records)} if records else {})
+            for reports, records in zip(groups, published, strict=True)
         ]
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
     if not any(r.summary.overall.finished_rate is not None for group in groups for r in group):
@@ -218,33 +205,25 @@ def show_tables(
 
     records: as in `show_reports`.
     """
-    from ldm.run.presets import beside
-    from ldm.run.presets import remarks as remarks_on
-    from ldm.run.results import comparison, gains
-
     remarks = list[str]()
     if len(reports) > 1:
-        columns, table, remark = comparison(reports)
+        columns, table, remark = results.comparison(reports)
         output.print_table("Side by side", columns, table, error=error)
-        remarks += [*filter(None, [remark]), *gains(reports)]
+        remarks += [*filter(None, [remark]), *results.gains(reports)]
     if records:
         source = records[0].content.source
-        output.print_table(f"Beside {source}", *beside(reports, records), error=error)
-        remarks += remarks_on(records[0])
+        output.print_table(f"Beside {source}", *presets.beside(reports, records), error=error)
+        remarks += presets.remarks(records[0])
     output.say_all(remarks, error=error)
 
 
 def check_output(path: Path | None) -> None:
     """Raise LdmError, before any episode starts, if no table can be written to a file."""
     if path is not None:
-        from ldm.run.results import check_table
-
-        check_table(path)
+        results.check_table(path)
 
 
 def write_output(reports: Sequence[Report], path: Path | None) -> None:
     """Write one row per episode to the file, if one is named, and report it."""
     if path is not None:
-        from ldm.run.results import write_table
-
-        output.say(f"{counted(write_table(reports, path), 'episode')} → {path}")
+        output.say(f"{counted(results.write_table(reports, path), 'episode')} → {path}")

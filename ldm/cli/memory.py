@@ -56,12 +56,8 @@ memory_app = typer.Typer(
     help="Inspect, search, change, export and import a memory.",
 )
 
-Env = Annotated[
-    str, typer.Option("--env", help="The environment; the memory's only one if omitted.")
-]
-Number = Annotated[
-    int | None, typer.Option("--generation", help="Memory generation; default: the newest.")
-]
+Env = Annotated[str, typer.Option(help="The environment; the memory's only one if omitted.")]
+Number = Annotated[int | None, typer.Option(help="Memory generation; default: the newest.")]
 
 
 def chosen(memory: str, env: str) -> str:
@@ -78,7 +74,7 @@ def chosen(memory: str, env: str) -> str:
 @memory_app.command("show")
 def show(
     memory: MemoryAt = DEFAULT_MEMORY,
-    env: Annotated[str, typer.Option("--env", help="Only this environment, with its types.")] = "",
+    env: Annotated[str, typer.Option(help="Only this environment, with its types.")] = "",
     generation: Number = None,
     as_json: AsJson = False,
 ) -> None:
@@ -181,10 +177,10 @@ def _types(contents: Contents) -> list[dict[str, Any]]:
 
 @memory_app.command("rules")
 def rules(
-    kind: Annotated[str | None, typer.Option("--kind", help="Only of this task kind.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of rules.")] = 30,
+    kind: Annotated[str | None, typer.Option(help="Only of this task kind.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Number of rules.")] = 30,
     split: Annotated[
-        str, typer.Option("--split", help="Also try rules on tasks of this training split.")
+        str, typer.Option(help="Also try rules on tasks of this training split.")
     ] = "",
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Env = "",
@@ -216,7 +212,10 @@ def rules(
         raise LdmError(
             f"The memory of {name} has no tasks of kind {kind!r}.", "See `ldm memory show`."
         )
-    tried = _tried(learnt, limit, memory, env, split) if split else []
+    tried: list[Worth] = []
+    if split and learnt.reader:
+        spec = Refine(env=env, split=split, memory=memory)
+        tried = worth_of(learnt.rules[:limit], learnt.reader, spec, runtime())
     if as_json:
         data = {"memory": memory, "env": name, **plain(replace(learnt, reader=None))}
         del data["reader"]
@@ -246,12 +245,6 @@ def _print_rules(name: str, learnt: Rules, limit: int, tried: Sequence[Worth]) -
     output.say_all(learnt.lines()[count:])
     if count > limit:
         output.show(f"{count - limit} more: --limit {count}.")
-
-
-def _tried(learnt: Rules, limit: int, memory: str, env: str, split: str) -> list[Worth]:
-    spec = Refine(env=env, split=split, memory=memory)
-    reader = learnt.reader
-    return worth_of(learnt.rules[:limit], reader, spec, runtime()) if reader else []
 
 
 @memory_app.command("rollback")
@@ -292,7 +285,7 @@ def search(
     observation: Annotated[str, typer.Argument(help="The current observation.")],
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Env = "",
-    k: Annotated[int, typer.Option("--k", min=1, help="Number of tuples.")] = 5,
+    k: Annotated[int, typer.Option(min=1, help="Number of tuples.")] = 5,
     generation: Number = None,
     embedder: EmbedderName = None,
     as_json: AsJson = False,
@@ -319,18 +312,10 @@ def search(
         output.print_json({"memory": memory, "kind": kind, "recalls": entries})
         return
     columns = ["similarity", "within", "batch", "goal type", "goal", "observation", "action"]
-    rows = [
-        [
-            f"{recall.similarity:.3f}",
-            recall.fallback or "types",
-            recall.batch,
-            recall.goal_type,
-            recall.tuple.goal,
-            recall.tuple.observation,
-            recall.tuple.action,
-        ]
-        for recall in recalls
-    ]
+    rows = []
+    for recall in recalls:
+        one, where = recall.tuple, (recall.fallback or "types", recall.batch, recall.goal_type)
+        rows.append([f"{recall.similarity:.3f}", *where, one.goal, one.observation, one.action])
     if any(recall.tuple.outcome is not None for recall in recalls):
         columns.append("outcome")
         for row, recall in zip(rows, recalls, strict=True):
@@ -350,7 +335,7 @@ def export(
         typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz compresses it)."),
     ] = None,
     skills: Annotated[
-        Path | None, typer.Option("--skills", metavar="DIR", help="Write skills to a folder.")
+        Path | None, typer.Option(metavar="DIR", help="Write skills to a folder.")
     ] = None,
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Env = "",
@@ -413,11 +398,8 @@ def _outcome(source: StateActionTuple) -> str:
 
 def _settings(generation: Any) -> str:
     """Return the settings of a generation in words, without lists of goals."""
-    return ", ".join(
-        f"{name} {value}"
-        for name, value in generation.settings.items()
-        if not name.endswith("_goals")
-    )
+    settings = {k: v for k, v in generation.settings.items() if not k.endswith("_goals")}
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 @memory_app.command("verify")

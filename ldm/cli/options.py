@@ -371,18 +371,15 @@ def listed_ids(named: str) -> tuple[str, ...]:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 EmbedderName = Annotated[
-    str | None,
-    typer.Option("--embedder", help="The memory's embedder, if it is your own: module:Class."),
+    str | None, typer.Option(help="The memory's embedder, if it is your own: module:Class.")
 ]
-MemoryAt = Annotated[
-    str, typer.Option("--memory", help="Directory, or http://host:port of a server.")
-]
+MemoryAt = Annotated[str, typer.Option(help="Directory, or http://host:port of a server.")]
 RunNames = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
-RunsAt = Annotated[Path, typer.Option("--runs", help="Folder of recorded runs.")]
+RunsAt = Annotated[Path, typer.Option(help="Folder of recorded runs.")]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")
 ]
-LlmName = Annotated[str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model.")]
+LlmName = Annotated[str | None, typer.Option(envvar="LDM_LLM", help="Language model.")]
 
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ldm.text import counted, printable, printable_json, redacted, redacted_json
@@ -129,16 +130,10 @@ def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
     """Show on standard error how many of `total` are done, by a bar or occasional lines."""
-    done = 0
+    done = count(1)
     with stages() as report:
-        report(label, done, total)
-
-        def advance(note: str = "") -> None:
-            nonlocal done
-            done += 1
-            report(label, done, total, note)
-
-        yield advance
+        report(label, 0, total)
+        yield lambda note="": report(label, next(done), total, note)
 
 
 def on_terminal() -> bool:

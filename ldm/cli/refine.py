@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from ldm.cli import output
 from ldm.cli.options import DATA, Given, Models, Recording, offers
 from ldm.config import AGENT, LIMITS, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
 from ldm.errors import LdmError
+from ldm.explore import report
+from ldm.run import refine as refinement
+from ldm.run.presets import stage_preset
+from ldm.run.refine import Refined
 from ldm.text import counted
-
-if TYPE_CHECKING:
-    from ldm.run.refine import Refined
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,6 @@ def refine(**values: Any) -> None:
       ldm refine --resume runs/refine-alfworld-train-20261121-101530-ab12
       ldm runs show runs/refine-alfworld-train-20261121-101530-ab12 TASK
     """
-    from ldm.run import refine as refinement
-    from ldm.run.presets import stage_preset
-
     given = Given(refine, values)
     exploration, recording = given.group(Exploration), given.group(Recording)
     runtime, dry_run = recording.runtime(), exploration.dry_run
@@ -101,11 +99,9 @@ def refine(**values: Any) -> None:
 
 
 def _show(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import rows
-
     spec, run, explored = result.spec, result.run, result.explored
     title = f"Refinement of generation {spec.generation} on {spec.env.name}, {spec.split}"
-    _print_rows(title, rows(explored), as_json=as_json)
+    _print_rows(title, report.rows(explored), as_json=as_json)
     _show_gate(result, as_json=as_json)
     broken = [one for one in explored if one.error]
     if broken:
@@ -130,29 +126,25 @@ def _show(result: Refined, *, as_json: bool) -> None:
 
 def _as_object(result: Refined) -> dict[str, Any]:
     """Return a round as JSON values."""
-    from ldm.explore.report import by_kind, gate_data, totals
-
     spec, added = result.spec, result.generation
     return {
         "env": spec.env.name,
         "split": spec.split,
         "generation": None if added is None else added.number,
         "tuples": None if added is None else added.tuples,
-        "gate": gate_data(result.verdict, result.gain(), result.intervals()),
-        **asdict(totals(result.explored)),
-        "by_kind": {kind: asdict(total) for kind, total in by_kind(result.explored).items()},
+        "gate": report.gate_data(result.verdict, result.gain(), result.intervals()),
+        **asdict(report.totals(result.explored)),
+        "by_kind": {kind: asdict(one) for kind, one in report.by_kind(result.explored).items()},
         "run": str(result.run.directory),
     }
 
 
 def _show_gate(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import decisions, gate_rows
-
     verdict = result.verdict
     if verdict.comparisons:
         title = "Scores without and with what was learnt, each without its own episodes"
-        _print_rows(title, gate_rows(verdict, result.intervals()), as_json=as_json)
-    output.say_all(decisions(verdict, result.gain()), error=as_json)
+        _print_rows(title, report.gate_rows(verdict, result.intervals()), as_json=as_json)
+    output.say_all(report.decisions(verdict, result.gain()), error=as_json)
 
 
 def _print_rows(title: str, rows: Sequence[dict[str, str]], *, as_json: bool) -> None:

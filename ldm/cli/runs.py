@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
+from ldm import runs as recorded
+from ldm.agents import reporting_named
 from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
+from ldm.explore import ExploredGoal, Tree, read_explored_goals
+from ldm.explore.report import text as lines_of
+from ldm.llm.models import account_lines, accounts_in
+from ldm.records import plain
+from ldm.run import reading
+from ldm.run.reading import ReadRun, RecordedEpisode
+from ldm.run.runner import results
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.text import counted
-
-if TYPE_CHECKING:
-    from ldm.explore import ExploredGoal, Tree
-    from ldm.run.reading import ReadRun, RecordedEpisode
-    from ldm.runs import Run
+from ldm.text import counted, short
 
 runs_app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="List recorded runs and show them."
@@ -44,33 +48,23 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
       ldm runs list
       ldm runs list --json
     """
-    from ldm.run.reading import entry_of
-    from ldm.runs import list_runs as recorded
 
     def unreadable(error: LdmError) -> None:
         output.say(f"Skipping: {error.message}")
 
-    listed = [entry_of(run) for run in recorded(runs, unreadable)]
+    listed = [reading.entry_of(run) for run in recorded.list_runs(runs, unreadable)]
     if as_json:
         output.print_json({"runs": [asdict(one) for one in listed]})
         return
     if not listed:
         output.say(f"There are no runs in {runs}.")
         return
-    rows = [
-        (
-            one.id,
-            one.command,
-            one.env.rpartition(":")[2],
-            one.agent.rpartition(":")[2],
-            one.model,
-            "" if one.score is None else f"{100 * one.score:.1f} %",
-            one.tasks if one.status == "finished" else f"{one.recorded}/{one.tasks}",
-            one.status,
-            one.started[:16].replace("T", " "),
-        )
-        for one in listed
-    ]
+    rows = []
+    for one in listed:
+        what = one.id, one.command, short(one.env), short(one.agent), one.model
+        score = "" if one.score is None else f"{100 * one.score:.1f} %"
+        tasks = one.tasks if one.status == "finished" else f"{one.recorded}/{one.tasks}"
+        rows.append((*what, score, tasks, one.status, one.started[:16].replace("T", " ")))
     names = ("run", "command", "env", "agent", "model", "score", "tasks", "status", "started")
     filled = [i for i in range(len(names)) if any(row[i] != "" for row in rows)]
     columns, table = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]
@@ -101,17 +95,14 @@ def show(
       ldm runs show RUN
       ldm runs show RUN pick_heat_then_place
     """
-    from ldm.run.reading import read_run
-    from ldm.runs import open_run
-
-    opened = open_run(name, runs)
+    opened = recorded.open_run(name, runs)
     if opened.manifest.command == "refine":
         _print_explored(opened, task, full=full)
         return
     if tree:
         _print_divided(opened, task)
         return
-    run = read_run(name, runs)
+    run = reading.read_run(name, runs)
     episodes = run.episodes()
     if not episodes:
         raise LdmError(f"{opened.directory} has no episodes.", "`ldm report` shows its plans.")
@@ -125,18 +116,14 @@ def show(
 def _print_list(
     run: ReadRun, episodes: Sequence[RecordedEpisode], *, full: bool, as_json: bool
 ) -> None:
-    from ldm.llm.models import account_lines, accounts_in
-    from ldm.records import plain
-    from ldm.run.reading import EPISODE_COLUMNS, episode_row
-
     accounts = accounts_in(run.run.directory)
     if as_json:
         usage = [plain(account) for account in accounts]
         output.print_json({"episodes": [plain(one.result) for one in episodes], "usage": usage})
         return
     listed = episodes if full else episodes[:LISTED]
-    rows = [episode_row(one) for one in listed]
-    output.print_table(f"Episodes of {run.id}", EPISODE_COLUMNS, rows)
+    rows = [reading.episode_row(one) for one in listed]
+    output.print_table(f"Episodes of {run.id}", reading.EPISODE_COLUMNS, rows)
     if (count := len(episodes) - len(listed)) > 0:
         output.show(f"… and {count} more (--full).")
     output.say_all(account_lines(accounts))
@@ -145,9 +132,6 @@ def _print_list(
 def _print_episode(
     run: ReadRun, episode: RecordedEpisode, trial: int | None, *, full: bool, as_json: bool
 ) -> None:
-    from ldm.records import plain
-    from ldm.run.reading import Bounds, episode_lines, tuples_of
-
     if trial is not None and trial > len(episode.trials):
         raise LdmError(
             f"{episode.result.task.id} has no trial {trial}: it has {len(episode.trials)}.",
@@ -157,16 +141,14 @@ def _print_episode(
         trials = [plain(trial) for trial in episode.trials]
         output.print_json({"result": plain(episode.result), "trials": trials})
         return
-    bounds = Bounds(ALL, ALL, ALL) if full else Bounds()
+    bounds = reading.Bounds(ALL, ALL, ALL) if full else reading.Bounds()
     place = None if trial is None else trial - 1
-    facts, tuples = partial(run.facts, episode), tuples_of(run, [episode])
-    output.say_all(episode_lines(episode, tuples, bounds, place, facts))
+    facts, tuples = partial(run.facts, episode), reading.tuples_of(run, [episode])
+    output.say_all(reading.episode_lines(episode, tuples, bounds, place, facts))
 
 
-def _print_explored(run: Run, task: str, *, full: bool) -> None:
+def _print_explored(run: recorded.Run, task: str, *, full: bool) -> None:
     """Print the explored goals of a refinement in a table, or the trees of one."""
-    from ldm.explore import read_explored_goals
-
     explored = read_explored_goals(run)
     if task:
         one = _of_task(explored, task, lambda goal: goal.task.id)
@@ -183,28 +165,22 @@ def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
     for explored_tree in one.trees:
         if len(one.trees) > 1:
             output.show(f"\nbatch {', '.join(explored_tree.batches)}")
-        for line in _tree_lines(explored_tree, observations=observations):
-            output.show(line)
+        output.say_all(_tree_lines(explored_tree, observations=observations))
 
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
     """Yield the first try (P_g), the tree, and the tuples that were added."""
-    from ldm.explore.report import text
-
     ground = " | ".join(step.action for step in tree.ground.steps)
     yield f"first try, score {tree.ground.score:.2f}: {ground}"
-    yield from text(tree, observations=observations)
+    yield from lines_of(tree, observations=observations)
     if tree.improved:
         yield f"{counted(len(tree.added), 'tuple')} added to {tree.into}:"
     for row in tree.added:
         yield f"  {row.tuple.observation} -> {row.tuple.action}"
 
 
-def _print_divided(run: Run, task: str) -> None:
+def _print_divided(run: recorded.Run, task: str) -> None:
     """Print how an agent decomposed or searched its tasks: a table of all, or one task's tree."""
-    from ldm.agents import reporting_named
-    from ldm.run.runner import results
-
     tree_of = reporting_named(run.named("agent")).tree
     trees = [(result, tree) for result in results(run) if (tree := tree_of(result)) is not None]
     if not trees:
@@ -214,35 +190,24 @@ def _print_divided(run: Run, task: str) -> None:
         )
     if not task:
         columns = ("task", "goal", *trees[0][1].columns, "solved")
-        rows = [
-            (
-                result.task.id,
-                result.task.goal,
-                *tree.columns.values(),
-                "yes" if result.success else "no",
-            )
-            for result, tree in trees
-        ]
+        rows = []
+        for result, tree in trees:
+            solved = "yes" if result.success else "no"
+            rows.append((result.task.id, result.task.goal, *tree.columns.values(), solved))
         output.print_table("Trees", columns, rows)
         return
-    result = _of_task([result for result, _ in trees], task, lambda one: one.task.id)
-    divided = next(tree for one, tree in trees if one is result)
+    result, divided = _of_task(trees, task, lambda one: one[0].task.id)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
     output.show(f"{result.task.id}\n{solved}, {divided.headline}")
-    for line in divided.lines():
-        output.show(line)
+    output.say_all(divided.lines())
 
 
 def _list_goals(explored: list[ExploredGoal]) -> None:
-    rows = [
-        (
-            one.task.id,
-            one.task.goal,
-            str(sum(tree.tried for tree in one.trees)),
-            "failed" if one.error else "yes" if any(t.improved for t in one.trees) else "no",
-        )
-        for one in explored
-    ]
+    rows = []
+    for one in explored:
+        improved = "failed" if one.error else "yes" if any(t.improved for t in one.trees) else "no"
+        nodes = sum(tree.tried for tree in one.trees)
+        rows.append((one.task.id, one.task.goal, nodes, improved))
     output.print_table("Explored goals", ("task", "goal", "nodes", "improved"), rows)
 
 

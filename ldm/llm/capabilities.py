@@ -130,11 +130,8 @@ def context_in(listing: Any, model: str) -> int | None:
     if len(matching) != 1:
         return None
     more = matching[0].get("meta")
-    stated = {
-        name: value
-        for name, value in {**(more if isinstance(more, dict) else {}), **matching[0]}.items()
-        if isinstance(value, int) and value > 0 and value is not True
-    }
+    fields = {**(more if isinstance(more, dict) else {}), **matching[0]}
+    stated = {k: v for k, v in fields.items() if isinstance(v, int) and v > 0 and v is not True}
     trained = min(stated.get(TRAINED_CONTEXT, 0), MOST_TRAINED)
     return next((stated[name] for name in CONTEXT_FIELDS if name in stated), trained or None)
 

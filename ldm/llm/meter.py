@@ -10,18 +10,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from genai_prices import data, types
 
 from ldm.errors import BudgetSpent, LdmError, RunStopped
 from ldm.llm.calls import LOST, Call, Request
 from ldm.text import read_json
 from ldm.types import Usage
 
-if TYPE_CHECKING:
-    from genai_prices.types import MatchLogic, ModelPrice
+
+class Gate:
+    """Admits what may pass, until it is shut."""
+
+    def __init__(self) -> None:
+        self._shut: RunStopped | None = None
+        self._changed = threading.Condition()
+
+    def shut(self, reason: RunStopped) -> None:
+        """Admit nothing more, and wake those that wait."""
+        with self._changed:
+            self._shut = reason
+            self._changed.notify_all()
 
 
-class ConcurrencyLimiter:
+class ConcurrencyLimiter(Gate):
     """Admits at most `limit` requests at a time, and fewer for a while after a refusal.
 
     A refusal (429) halves the width, once for all requests that were in flight together, and holds
@@ -29,13 +42,12 @@ class ConcurrencyLimiter:
     """
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self.limit = limit
         self._width = float(limit)
         self._in_flight = 0
         self._closed_until = 0.0
         self._last_narrowed = 0.0
-        self._shut: RunStopped | None = None
-        self._changed = threading.Condition()
 
     @property
     def width(self) -> int:
@@ -55,12 +67,6 @@ class ConcurrencyLimiter:
                     return time.monotonic()
                 self._changed.wait(wait if wait > 0 else None)
             raise self._shut
-
-    def shut(self, reason: RunStopped) -> None:
-        """Admit no more requests, and wake those that wait."""
-        with self._changed:
-            self._shut = reason
-            self._changed.notify_all()
 
     def leave(self) -> None:
         """Free the slot of a finished request."""
@@ -125,18 +131,17 @@ class Reservation(NamedTuple):
     usd: float
 
 
-class Meter:
+class Meter(Gate):
     """Adds up the cost of calls, and admits a call only if it cannot exceed the limits."""
 
     def __init__(self, limits: CostLimits, prices: Mapping[str, Price]) -> None:
+        super().__init__()
         self.limits = limits
         self._prices = prices
         self._paid = Usage()
         self._usd = 0.0
         self._accounts: dict[tuple[str, str], Account] = {}
         self._reserved: list[Reservation] = []
-        self._shut: RunStopped | None = None
-        self._changed = threading.Condition()
 
     @property
     def in_flight(self) -> int:
@@ -178,12 +183,6 @@ class Meter:
             self._reserved.append(reserved)
         return reserved
 
-    def shut(self, reason: RunStopped) -> None:
-        """Admit no more calls, and wake those that wait."""
-        with self._changed:
-            self._shut = reason
-            self._changed.notify_all()
-
     def settle(self, reserved: Reservation, call: Call | None) -> None:
         """Count `call` in place of what was reserved for it; None if it cost nothing."""
         with self._changed:
@@ -206,12 +205,9 @@ class Meter:
         if call.error == LOST:  # it counts in the limits, as a bill may come
             return
         before = self._accounts.get((call.role, model), Account(call.role, model, Usage(), 0.0))
-        self._accounts[call.role, model] = Account(
-            call.role,
-            model,
-            before.usage + call.usage,
-            None if usd is None or before.usd is None else before.usd + usd,
-        )
+        usage = before.usage + call.usage
+        paid = None if usd is None or before.usd is None else before.usd + usd
+        self._accounts[call.role, model] = Account(call.role, model, usage, paid)
 
     def _excess(self, reservation: Reservation) -> str:
         """Return a message on the limit that the call could exceed, or ""."""
@@ -282,12 +278,9 @@ class Price:
         return [self, *(price for tokens, price in self.above if prompt > tokens)]
 
     def _of(self, usage: Usage) -> float:
-        uncached = usage.prompt_tokens - usage.cached_tokens
-        return (
-            uncached * self.prompt
-            + usage.cached_tokens * self.cached
-            + usage.completion_tokens * self.completion
-        ) / 1e6
+        prompt = (usage.prompt_tokens - usage.cached_tokens) * self.prompt
+        cached = usage.cached_tokens * self.cached
+        return (prompt + cached + usage.completion_tokens * self.completion) / 1e6
 
 
 def load_prices(file: Path | None = None) -> dict[str, Price]:
@@ -295,7 +288,7 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
 
     The prices come from the installed version of `genai-prices`, not from the network. Prompt
     tokens are priced as if all were written to the provider's cache, if that costs extra, because
-    records do not tell. Call this in the main thread, before any worker.
+    records do not tell.
     Raises LdmError if the file is not {"models": {NAME: [prompt, cached, completion]}}.
     """
     prices = dict(_packaged_prices())
@@ -332,10 +325,8 @@ def _packaged_prices() -> Iterator[tuple[str, Price]]:
 
     The package also matches by the beginning of a name; a local server's model could match that.
     """
-    # Takes half a second. The module, not the package's snapshot, which an updater may replace.
-    from genai_prices.data import providers
-
-    provider = next(provider for provider in providers if provider.id == "openai")
+    # The data of the module, not of the package's snapshot, which an updater may replace.
+    provider = next(provider for provider in data.providers if provider.id == "openai")
     now = datetime.now(tz=UTC)
     for model in provider.models:
         price = _price(model.get_prices(now))
@@ -347,38 +338,29 @@ def _packaged_prices() -> Iterator[tuple[str, Price]]:
                 yield name, price
 
 
-def _exact_names(match: MatchLogic) -> Iterator[str]:
+def _exact_names(match: types.MatchLogic) -> Iterator[str]:
     """Yield the full names in a rule of the package."""
-    from genai_prices.types import ClauseEquals, ClauseOr
-
-    if isinstance(match, ClauseEquals):
+    if isinstance(match, types.ClauseEquals):
         yield match.equals
-    elif isinstance(match, ClauseOr):
+    elif isinstance(match, types.ClauseOr):
         for clause in match.or_:
             yield from _exact_names(clause)
 
 
-def _price(listed: ModelPrice) -> Price | None:
+def _price(listed: types.ModelPrice) -> Price | None:
     """Return the package's price as ours, or None unless prompt and completion are priced."""
-    from genai_prices.types import TieredPrices, calc_unit_price
-
     prompt, completion = listed.input_mtok, listed.output_mtok
     if prompt is None or completion is None:
         return None
     cached = prompt if listed.cache_read_mtok is None else listed.cache_read_mtok
     written = prompt if listed.cache_write_mtok is None else listed.cache_write_mtok
+    rates = written, cached, completion
 
     def at(tokens: int, above: tuple[tuple[int, Price], ...] = ()) -> Price:
         """Return the price of a call with so many prompt tokens."""
-        rates = [
-            float(calc_unit_price(rate, 1, tokens, 1)) for rate in (written, cached, completion)
-        ]
-        return Price(rates[0], rates[1], rates[2], above)
+        priced = [float(types.calc_unit_price(one, 1, tokens, 1)) for one in rates]
+        return Price(priced[0], priced[1], priced[2], above)
 
-    starts = {
-        tier.start
-        for rate in (written, cached, completion)
-        if isinstance(rate, TieredPrices)
-        for tier in rate.tiers
-    }
-    return at(0, tuple((start, at(start + 1)) for start in sorted(starts)))
+    tiered = [one for one in rates if isinstance(one, types.TieredPrices)]
+    starts = sorted({tier.start for one in tiered for tier in one.tiers})
+    return at(0, tuple((start, at(start + 1)) for start in starts))

@@ -200,13 +200,9 @@ def make_client(
         Path(text) if text else None for text in (options.cache, options.replay, options.prices)
     )
     limits = CostLimits(options.max_usd, options.max_tokens, options.max_calls)
-    return Client(
-        service,
-        calls.Recording(own, cache=cache, replay=replay),
-        Meter(limits, load_prices(prices)),
-        ConcurrencyLimiter(options.in_flight),
-        store,
-    )
+    recording = calls.Recording(own, cache=cache, replay=replay)
+    meter, limiter = Meter(limits, load_prices(prices)), ConcurrencyLimiter(options.in_flight)
+    return Client(service, recording, meter, limiter, store)
 
 
 def listed(roles: Mapping[str, str]) -> str:

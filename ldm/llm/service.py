@@ -12,16 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies, proxy_bypass
 
+import httpx2
+
 from ldm.errors import LdmError
-from ldm.llm import Message
-from ldm.llm.answers import (
-    QUOTE_LENGTH,
-    Fault,
-    refusal,
-    reply_in,
-    strict_schema,
-    with_json_instruction,
-)
+from ldm.llm import Message, answers
+from ldm.llm.answers import Fault
 from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.text import bare_url, guard, redacted, url_secrets
@@ -68,7 +63,6 @@ class Service:
         # At every reply the package looks `httpx` up among the modules, and mistakes one that
         # another thread has begun to import for a complete one: so it is imported now.
         import httpx  # noqa: F401
-        import httpx2
         import openai
 
         self.connection = connection
@@ -108,7 +102,7 @@ class Service:
         place = "/chat/completions" if capabilities.chat else "/completions"
         body = request_body(request, capabilities, max_tokens)
         content = self.ask(place, body, headers={IDEMPOTENCY: key})
-        return reply_in(content, role, request, capabilities)
+        return answers.reply_in(content, role, request, capabilities)
 
     def ask(self, place: str, body: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Return the JSON of a response, or raise Fault and nothing else.
@@ -116,7 +110,6 @@ class Service:
         place: below the server's URL. body: in JSON; None to get what is there. options: of the
         request, for the package.
         """
-        import httpx2
         import openai
 
         # The package would put what is below the URL behind its query.
@@ -136,7 +129,7 @@ class Service:
                 problem = json.loads(content)
             except (ValueError, RecursionError):
                 problem = content.decode(errors="replace")
-            fault = refusal(error.status_code, problem, error.response.headers)
+            fault = answers.refusal(error.status_code, problem, error.response.headers)
         except Exception as error:  # on the wire, or the package's own
             fault = _dropped(error.__cause__ or error, self.connection.timeout)
         # Outside of the handler, so that no chained exception can show the server's message.
@@ -151,19 +144,13 @@ class Service:
 
 def _http_client(connection: Connection, host: str, connections: int) -> DeadlineClient:
     """Return the HTTP client for a server, by the proxies of the environment."""
-    import httpx2
-
     from ldm.llm.http_timeout import DeadlineClient
 
+    limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
     socks = any(proxy.startswith("socks") for proxy in getproxies().values())
     try:
-        return DeadlineClient(
-            seconds=connection.timeout,
-            limits=httpx2.Limits(
-                max_connections=connections, max_keepalive_connections=connections
-            ),
-            trust_env=not (socks and proxy_bypass(host)),
-        )
+        trusted = not (socks and proxy_bypass(host))
+        return DeadlineClient(seconds=connection.timeout, limits=limits, trust_env=trusted)
     except (ImportError, ValueError) as error:
         raise LdmError(
             "The environment names a SOCKS proxy, or one of an unknown kind.",
@@ -180,8 +167,6 @@ def _http_client(connection: Connection, host: str, connections: int) -> Deadlin
 
 def _dropped(error: BaseException, seconds: float) -> Fault:
     """Return the fault of a request without a response; what was sent may be charged for."""
-    import httpx2
-
     if isinstance(error, httpx2.DecodingError):
         what = f"an unreadable answer ({redacted(str(error))})"
         return Fault("again", what, final=True, billed=True)
@@ -191,7 +176,7 @@ def _dropped(error: BaseException, seconds: float) -> Fault:
         return Fault("again", f"no complete answer within {seconds:g} s", billed=sent)
     on_wire = isinstance(error, httpx2.TransportError)
     what = "no connection" if on_wire else "an error inside the openai package"
-    reason = redacted(str(error))[:QUOTE_LENGTH] or type(error).__name__
+    reason = redacted(str(error))[: answers.QUOTE_LENGTH] or type(error).__name__
     return Fault("again", f"{what} ({reason})", down=on_wire, billed=sent and on_wire)
 
 
@@ -238,11 +223,11 @@ def request_body(
     if request.schema is not None:
         if capabilities.structured == "json_schema":
             refused = () if capabilities.constraints else CONSTRAINTS
-            schema, strict = strict_schema(request.schema, refused)
+            schema, strict = answers.strict_schema(request.schema, refused)
             json_schema = {"name": "reply", "schema": schema, "strict": strict}
             body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
         else:
-            messages = with_json_instruction(messages, request.schema)
+            messages = answers.with_json_instruction(messages, request.schema)
             if capabilities.structured == "json_object":
                 body["response_format"] = {"type": "json_object"}
     if capabilities.chat:

@@ -8,29 +8,30 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic, TypeVar
 
 from ldm import embed
-from ldm.agents import NO_MODEL, Resources, load_agent, needs_of
+from ldm.agents import NO_MODEL, Resources, load_agent
+from ldm.agents.autoplan.optimiser import AttemptSetup
 from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
 from ldm.embed import Embedder, is_class, recorded_embedder, with_disk_cache
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of as card_of_class
 from ldm.episode import Agent, Environment, EnvironmentBase
 from ldm.errors import LdmError
+from ldm.explore import ExplorationSetup
 from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import Models
 from ldm.memory import Contents, Generation, Memory, environments, generations, inspect
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Reasoner
 from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
 from ldm.reason.prompting import PromptedOptions
 from ldm.types import Card, Usage
 
-if TYPE_CHECKING:
-    from ldm.agents.autoplan.optimiser import AttemptSetup
-    from ldm.explore import ExplorationSetup
-    from ldm.reason.prompted import PromptedReasoner
+#: An experiment with a memory.
+Recalling = TypeVar("Recalling", Evaluate, Refine)
 
 #: Held while a builder works: threads share the knowledge, and importing a library may break
 #: threads that run concurrently.
@@ -50,8 +51,6 @@ class Knowledge:
 
     def ask(self, llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
         """Return a reasoner that asks a model, with the offline one to fall back on."""
-        from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
-
         asking = PromptedReasoner if options.wording == "ours" else PublishedReasoner
         return asking(llm, card, self.reasoner, self.embedder, options)
 
@@ -105,7 +104,12 @@ class Builder(Generic[S]):
             known = _LOADED.get(key)
             if known is None or known.embedder is not embedder:
                 _LOADED.clear()
-                known = load_knowledge(embedder, self.contents or place, env, spec.generation)
+                memory = None
+                if self.contents is not None:
+                    memory = Memory(self.contents, embedder)
+                elif place is not None:
+                    memory = Memory.open(place, env, embedder=embedder, generation=spec.generation)
+                known = Knowledge(embedder, OfflineReasoner(embedder), memory)
                 _LOADED[key] = known
             return known
 
@@ -154,8 +158,6 @@ class ExplorerBuilder(Builder[Refine]):
     needs = ("memory", "reasoner")
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> ExplorationSetup:
-        from ldm.explore import ExplorationSetup
-
         spec = self.spec
         options: PolicyOptions = spec.typed("policy")
         known = self.knowledge(env.card.name)
@@ -175,8 +177,6 @@ class AttemptBuilder(Builder[OptimisePlan]):
     """Build the setup of a plan optimisation's attempts."""
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> AttemptSetup:
-        from ldm.agents.autoplan.optimiser import AttemptSetup
-
         assert models is not None  # noqa: S101 - its spec always calls models
         spec = self.spec
         return AttemptSetup(
@@ -191,7 +191,8 @@ def agent_of(spec: Evaluate) -> type[Agent]:
 
 def agent_needs(spec: Evaluate) -> tuple[str, ...]:
     """Return the needs of the agent with its options. Raises LdmError if one does not fit."""
-    return needs_of(agent_of(spec), spec.typed("agent"))
+    agent = agent_of(spec)
+    return (*agent.needs, *agent.also_needs(spec.typed("agent")))
 
 
 def option_names(spec: Evaluate) -> set[str]:
@@ -260,13 +261,10 @@ def card_of(env: str) -> Card:
     try:
         if card := card_of_class(load_env(env, recorded=True)):
             return card
-        environment = build_environment(Section(env))
+        with closing(build_environment(Section(env))) as built:
+            return built.card
     except LdmError:
         return Card(env, "", ())
-    try:
-        return environment.card
-    finally:
-        environment.close()
 
 
 def open_embedder(name: str | None, folder: Path | None) -> Embedder:
@@ -282,25 +280,19 @@ def _opened(
     return with_disk_cache(load(name), folder)
 
 
-def embedder_for(generation: Generation, given: str | None) -> str:
-    """Return the name of the embedder to load for a memory: the user's, or the recorded one.
+def recalling(spec: Recalling, generation: Generation) -> Recalling:
+    """Return the spec with a memory's generation and the embedder to load: the user's, or its own.
 
     Raises LdmError if the given one is not the memory's, or if the recorded one names code.
     """
+    given = spec.embedder
     if given is None and is_class(generation.embedder):
         recorded_embedder(generation.embedder)
     loaded = embed.load_embedder(given).name if given and is_class(given) else given
     generation.check_embedder(loaded or generation.embedder)
-    return given or generation.embedder
-
-
-def load_knowledge(
-    embedder: Embedder, memory: Contents | str | None, env: str, generation: int | None
-) -> Knowledge:
-    """Load the offline reasoner, and a memory of `env`: its contents, or a place's generation."""
-    opened: Memory | None = None
-    if isinstance(memory, str):
-        opened = Memory.open(memory, env, embedder=embedder, generation=generation)
-    elif memory is not None:
-        opened = Memory(memory, embedder)
-    return Knowledge(embedder, OfflineReasoner(embedder), opened)
+    return replace(
+        spec,
+        generation=generation.number,
+        embedder=given or generation.embedder,
+        memory_digest=generation.digest,
+    )

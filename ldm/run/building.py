@@ -305,7 +305,14 @@ def shipped_trajectories() -> Path | None:
 def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
     """Return the named paths, or the shipped one for None. Raises LdmError if one is missing."""
     if named is None:
-        return [_shipped(runtime)]
+        folder = shipped_trajectories()
+        if folder is None:
+            raise LdmError(
+                "This copy of ldm ships no expert episodes.",
+                "Reinstall ldm-memory, or name files of your own.",
+            )
+        runtime.message(f"No input named; using the bundled expert episodes in {folder}.")
+        return [folder]
     paths = [Path(path) for path in named]
     for path in paths:
         if not path.exists():
@@ -315,17 +322,6 @@ def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path
                 " `ldm demo` shows the whole way.",
             )
     return paths
-
-
-def _shipped(runtime: Runtime) -> Path:
-    folder = shipped_trajectories()
-    if folder is None:
-        raise LdmError(
-            "This copy of ldm ships no expert episodes.",
-            "Reinstall ldm-memory, or name files of your own.",
-        )
-    runtime.message(f"No input named; using the bundled expert episodes in {folder}.")
-    return folder
 
 
 def formation_options(env: str, options: Build) -> FormationOptions:

@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from ldm.files import open_own
 from ldm.llm.models import ModelOptions, Models
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, roles
-from ldm.run.runtime import Runtime
+from ldm.run.runtime import Playing, Runtime
 from ldm.run.selection import select
 from ldm.runs import Manifest, Run, create, differences, open_run
 from ldm.types import Task
@@ -44,10 +44,6 @@ MakeWorker = Callable[[Any], parallel.Worker[T, R]]
 #: Yields the items to work on, each under the index of its record, turn by turn; it is given all
 #: records of the turns before.
 Turns = Callable[[Mapping[int, R]], Iterator[Mapping[int, T]]]
-
-
-def _ignore(record: Any) -> None:
-    pass
 
 
 @dataclass
@@ -81,7 +77,7 @@ class Session:
         worker: MakeWorker[T, R],
         turns: Turns[R, T],
         record_type: type[R],
-        on_result: Callable[[R], None] = _ignore,
+        on_result: Callable[[R], None] = lambda record: None,
     ) -> list[R]:
         """Return the records of all items, sorted by index, made now or before.
 
@@ -106,12 +102,10 @@ class Session:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
             if isinstance(self.backend, str) and min(self.workers, len(items)) == 1:
-                work, part = worker(self.setup()), _Part(self.run.parts)
+                work = _Recording(self.setup, worker, self.run.parts)
                 with closing(work), parallel.interruptible(), parallel.one_thread():
                     for item in items:
-                        record = work(item)
-                        part.append(record)
-                        take(record)
+                        take(work(item))
             elif items:
                 self._spread(worker, items, take)
         self._counting = None
@@ -123,7 +117,7 @@ class Session:
         worker: MakeWorker[T, R],
         items: Sequence[T],
         record_type: type[R],
-        on_result: Callable[[R], None] = _ignore,
+        on_result: Callable[[R], None] = lambda record: None,
     ) -> list[R]:
         """Return the records of all `items` in order, from the run's file `name` if it exists.
 
@@ -136,7 +130,8 @@ class Session:
             for record in result:
                 on_result(record)
         else:
-            result = self.map(worker, in_one_turn(items), record_type, on_result)
+            turn = dict(enumerate(items))
+            result = self.map(worker, lambda done: iter([turn]), record_type, on_result)
             with writing(path):
                 records.write(path, result)
         self.run.discard_parts()
@@ -146,23 +141,22 @@ class Session:
         self, worker: MakeWorker[T, R], items: Sequence[T], take: Callable[[R], None]
     ) -> None:
         """Process items with several workers."""
-        parts, workers = self.run.parts, min(self.workers, len(items))
         if not isinstance(self.backend, str):
-            part = _Part(parts)
+            part = _Part(self.run.parts)
 
             def keep_and_take(record: R) -> None:
                 part.append(record)
                 take(record)
 
-            build = partial(_Recording, self.build, worker, None)
+            build = partial(_built, self.build, worker)
             self.backend.map(build, items, workers=self.workers, on_result=keep_and_take)
             return
         spread, setup = parallel.map_in_processes, self.build
         if self.backend == "threads":
             spread, setup = parallel.map_in_threads, self.setup
         with parallel.interruptible():
-            build = partial(_Recording, setup, worker, parts)
-            spread(build, items, workers=workers, on_result=take)
+            recording = partial(_Recording, setup, worker, self.run.parts)
+            spread(recording, items, workers=min(self.workers, len(items)), on_result=take)
 
     @contextmanager
     def working(self) -> Iterator[Session]:
@@ -204,24 +198,20 @@ class Session:
         return count, f"{count} of {total} are recorded in {self.run.directory}"
 
 
-def in_one_turn(items: Sequence[T]) -> Turns[Any, T]:
-    """Return the turns for items that do not depend on each other."""
-    return lambda done: iter([dict(enumerate(items))])
+def _built(build: Callable[[], Any], worker: MakeWorker[T, R]) -> parallel.Worker[T, R]:
+    return worker(build())
 
 
 class _Recording(Generic[T, R]):
-    """Record the results of a worker, if there is a folder for part files."""
+    """Record the results of a worker."""
 
-    def __init__(
-        self, build: Callable[[], Any], worker: MakeWorker[T, R], parts: Path | None
-    ) -> None:
+    def __init__(self, build: Callable[[], Any], worker: MakeWorker[T, R], parts: Path) -> None:
         self.work = worker(build())
-        self._part = None if parts is None else _Part(parts)
+        self._part = _Part(parts)
 
     def __call__(self, item: T) -> R:
         record = self.work(item)
-        if self._part is not None:
-            self._part.append(record)
+        self._part.append(record)
         return record
 
     def close(self) -> None:
@@ -330,11 +320,20 @@ class Experiment(Generic[S, Outcome, Result]):
         """Yield the items turn by turn, each under the index of its record."""
         yield dict(enumerate(items))
 
+    def label(self, member: Member[S]) -> str:
+        """Return the name of a member in displays of progress."""
+        raise NotImplementedError
+
+    @contextmanager
     def showing(
         self, member: Member[S], session: Session, total: int
-    ) -> AbstractContextManager[Callable[[Any], None]]:
-        """Return a context manager that shows the progress and yields a function for records."""
-        return nullcontext(_ignore)
+    ) -> Iterator[Callable[[Any], None]]:
+        """Show the progress, by the result in each record; yield a function for records."""
+        run = member.run
+        before = total if run.is_finished else len(run.recorded(self.record))
+        playing = Playing(self.label(member), total, before, session.paid)
+        with self.runtime.play(playing) as on_episode:
+            yield lambda record: on_episode(record.result)
 
     def finished(self, run: Run) -> list[Any] | None:
         """Return the records of a finished run, or None if it is unfinished."""
@@ -362,13 +361,10 @@ class Experiment(Generic[S, Outcome, Result]):
         """Process some of the items, and return all records of the run."""
         with self.at_work(member) as session:
             items = self.items(member, session)
+            first_turn = next(self.turns(items, {}))
             chosen = sorted({*places, *member.run.recorded(self.record)})
-
-            def some(done: Mapping[int, Any]) -> Iterator[Mapping[int, Any]]:
-                every = next(self.turns(items, done))
-                yield {place: every[place] for place in chosen}
-
-            return session.map(self.worker, some, self.record)
+            some = {place: first_turn[place] for place in chosen}
+            return session.map(self.worker, lambda done: iter([some]), self.record)
 
     def estimate(self) -> Iterator[str]:
         """Process a few items; yield lines on the cost of all. The runs can be resumed.
@@ -402,12 +398,11 @@ class Experiment(Generic[S, Outcome, Result]):
             with ExitStack() as stack:
                 if calls:
                     check_backend(runtime)
-                    models = stack.enter_context(
-                        Models(
-                            *(member.models, runtime.connection, member.run.directory),
-                            *(runtime.message, " in this run"),
-                        )
+                    directory, message = member.run.directory, runtime.message
+                    made = Models(
+                        member.models, runtime.connection, directory, message, " in this run"
                     )
+                    models = stack.enter_context(made)
                     build = partial(build, models)
                 elif not isinstance(backend, str):
                     build = build.carrying()
@@ -525,10 +520,8 @@ def resumed(
     Raises LdmError if data, environment, memory or models have changed.
     """
     first = recorded_spec(name, spec_type, runtime.runs, trust=runtime.trust)
-    return tuple(
-        _resumed(one, its, check(its), models)
-        for one, its in together(*first, runtime.runs, trust=runtime.trust)
-    )
+    recorded = together(*first, runtime.runs, trust=runtime.trust)
+    return tuple(_resumed(one, its, check(its), models) for one, its in recorded)
 
 
 def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:

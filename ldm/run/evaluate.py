@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldm import records
 from ldm.config import Evaluate, Section, full_location, load
@@ -14,28 +14,18 @@ from ldm.envs import load_env
 from ldm.errors import LdmError
 from ldm.llm.models import listed
 from ldm.memory import Contents, environments, inspect
-from ldm.run import builders, engine, runner
+from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
 from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
+from ldm.run.presets import PresetRecord
 from ldm.run.results import Report, gains, refined_lines
 from ldm.run.runner import reopen, results
-from ldm.run.runtime import Playing, Runtime
-from ldm.run.selection import (
-    check_examples,
-    check_leakage,
-    evaluation_split,
-    even,
-    select,
-    with_data,
-)
+from ldm.run.runtime import Runtime
 from ldm.run.statistics import summarize
 from ldm.runs import Run, differences
 from ldm.text import short
 from ldm.types import EpisodeResult, Task
-
-if TYPE_CHECKING:
-    from ldm.run.presets import PresetRecord
 
 
 def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
@@ -147,8 +137,6 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         Raises RecordError if run.json holds something else.
         """
-        from ldm.run.presets import PresetRecord
-
         firsts = (self.members[group[0]].run for group in self._groups)
         recorded = (run.argument("preset", PresetRecord) for run in firsts)
         return tuple(record for record in recorded if record is not None)
@@ -163,23 +151,13 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
     ) -> Iterator[Mapping[int, tuple[int, Task, int]]]:
         """Yield all tasks, then those whose episodes ended in an error."""
         yield {index: (index, task, 1) for index, task in enumerate(items)}
-        yield {
-            index: (index, items[index], runner.ATTEMPTS)
-            for index, played in sorted(done.items())
-            if played.to_repeat
-        }
+        again = [index for index in sorted(done) if done[index].to_repeat]
+        yield {index: (index, items[index], runner.ATTEMPTS) for index in again}
 
-    @contextmanager
-    def showing(
-        self, member: Member[Evaluate], session: Session, total: int
-    ) -> Iterator[Callable[[runner.Played], None]]:
-        spec, run = member.spec, member.run
+    def label(self, member: Member[Evaluate]) -> str:
+        spec = member.spec
         repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
-        name = f"{short(label(spec))} on {short(spec.env.name)}{repeat}"
-        before = total if run.is_finished else len(run.recorded(runner.Played))
-        playing = Playing(name, total, before, session.paid)
-        with self.runtime.play(playing) as on_episode:
-            yield lambda played: on_episode(played.result)
+        return f"{short(label(spec))} on {short(spec.env.name)}{repeat}"
 
     def finished(self, run: Run) -> list[runner.Played] | None:
         if not run.is_finished:
@@ -214,7 +192,8 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
                 yield f"{name} calls no model, so it costs nothing."
                 continue
             tasks = [(task.id, task.kind) for task in member.tasks]
-            usages = [one.result.usage for one in self.sample(member, even(tasks, SAMPLE))]
+            played = self.sample(member, selection.even(tasks, SAMPLE))
+            usages = [one.result.usage for one in played]
             if len(groups) > 1:
                 yield f"{name}:"
             yield from cost_lines(usages, len(tasks) * len(group), member.models, "tasks")
@@ -236,11 +215,8 @@ def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> lis
     """
     spec = load(Evaluate, values)
     names = [spec.env.name] if spec.env.name else _playable(spec.memory, runtime)
-    evaluations = []
-    for name in names:
-        one = resolve(replace(spec, env=Section(name, spec.env.given)), runtime)
-        evaluations.append(prepare(grid.specs(one, runtime), runtime))
-    return evaluations
+    specs = (replace(spec, env=Section(name, spec.env.given)) for name in names)
+    return [prepare(grid.specs(resolve(one, runtime), runtime), runtime) for one in specs]
 
 
 def _playable(memory: str, runtime: Runtime) -> list[str]:
@@ -282,8 +258,8 @@ def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
 
     Raises LdmError for an unknown environment and for an option that does not fit.
     """
-    env = with_data(spec.env, runtime)
-    split = evaluation_split(env, spec.split, runtime)
+    env = selection.with_data(spec.env, runtime)
+    split = selection.evaluation_split(env, spec.split, runtime)
     return replace(spec, env=env, split=split, memory=full_location(spec.memory))
 
 
@@ -335,19 +311,15 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     facts: dict[str, Any] = {}
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         agent.check(env.card, options)
-        tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
-        check_examples(agent, options, env.card.name, tasks)
+        tasks = selection.select(
+            env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks
+        )
+        selection.check_examples(agent, options, env.card.name, tasks)
         if "memory" in builders.agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
-            check_leakage(contents.sources(), tasks)
+            selection.check_leakage(contents.sources(), tasks)
             _check_hidden(spec, contents)
-            generation = contents.generation
-            spec = replace(
-                spec,
-                generation=generation.number,
-                embedder=builders.embedder_for(generation, spec.embedder),
-                memory_digest=generation.digest,
-            )
+            spec = builders.recalling(spec, contents.generation)
             facts = {REMEMBERED: asdict(memory_facts(contents))}
         elif spec.without_tuples or spec.without_trajectories:
             raise LdmError(

@@ -18,6 +18,7 @@ from ldm.llm.meter import load_prices, price_of
 from ldm.llm.models import ModelOptions, listed
 from ldm.run.builders import agent_needs, option_names, roles
 from ldm.run.runtime import Runtime
+from ldm.text import counted
 from ldm.types import Usage
 
 #: The number of items measured.
@@ -96,7 +97,11 @@ class Grid:
 
         Raises LdmError for an option of no agent, and for a control of none.
         """
-        return self.multiplied(_per_agent(spec, self.agents, runtime))
+        if len(self.agents) < 2:
+            name = self.agents[0] if self.agents else spec.agent.name
+            return self.multiplied([replace(spec, agent=Section(name, spec.agent.given))])
+        specs = [replace(spec, agent=Section(agent)) for agent in self.agents]
+        return self.multiplied(with_options(specs, spec.agent, runtime))
 
     def multiplied(self, specs: Sequence[Evaluate]) -> list[Evaluate]:
         """Expand the specs by generation, control, sweep value and repeat, in this order.
@@ -185,14 +190,10 @@ def hidden_words(spec: Evaluate) -> str:
 
     A single id is named, several are counted.
     """
-    words = [
-        f"{noun} {ids[0]}" if len(ids) == 1 else f"{len(ids)} {plural}"
-        for noun, plural, ids in (
-            ("tuple", "tuples", spec.without_tuples),
-            ("trajectory", "trajectories", spec.without_trajectories),
-        )
-        if ids
-    ]
+    words = []
+    for noun, ids in (("tuple", spec.without_tuples), ("trajectory", spec.without_trajectories)):
+        if ids:
+            words.append(f"{noun} {ids[0]}" if len(ids) == 1 else counted(len(ids), noun))
     return f"without {' and '.join(words)}" if words else ""
 
 
@@ -246,15 +247,6 @@ def with_options(specs: Sequence[Evaluate], agent: Section, runtime: Runtime) ->
                 f"--agent.{name} {written(value)} has no effect on {', '.join(lacking)}."
             )
     return [_fitted(one, agent) for one in specs]
-
-
-def _per_agent(spec: Evaluate, agents: Sequence[str], runtime: Runtime) -> list[Evaluate]:
-    """Return a spec for each agent, each with those of the options that the agent has."""
-    if len(agents) < 2:
-        name = agents[0] if agents else spec.agent.name
-        return [replace(spec, agent=Section(name, spec.agent.given))]
-    specs = [replace(spec, agent=Section(agent)) for agent in agents]
-    return with_options(specs, spec.agent, runtime)
 
 
 def _fitted(spec: Evaluate, agent: Section) -> Evaluate:

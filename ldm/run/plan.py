@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
@@ -28,21 +28,13 @@ from ldm.errors import LdmError
 from ldm.explore import evaluated_leak_keys
 from ldm.llm.models import listed
 from ldm.records import writing
-from ldm.run import engine
+from ldm.run import engine, selection
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import AttemptBuilder, build_environment, roles
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import check_repeats, cost_lines, say_limits, sweep_values
 from ldm.run.results import Report
-from ldm.run.runtime import Playing, Runtime
-from ldm.run.selection import (
-    check_leakage,
-    evaluation_split,
-    even,
-    select,
-    training_split,
-    with_data,
-)
+from ldm.run.runtime import Runtime
 from ldm.run.statistics import Spread, TTest, spread, t_test
 from ldm.runs import Run
 from ldm.text import read_json, short
@@ -120,14 +112,15 @@ class PlanScores:
     def kinds(self) -> list[str]:
         return sorted({kind for one in self.scores for kind in one.report.summary.by_kind})
 
+    def _of(self, variant: str, iteration: int) -> list[PlanScore]:
+        """Return the scores of all repeats of a setting at an iteration."""
+        place = variant, iteration
+        return [one for one in self.scores if (one.variant, one.iteration) == place]
+
     def spread(self, variant: str, iteration: int, kind: str = "") -> Spread | None:
         """Return the success rates of all repeats, or None if nothing was played."""
-        rates = [
-            rate
-            for one in self.scores
-            if (one.variant, one.iteration) == (variant, iteration)
-            and (rate := one.rate(kind)) is not None
-        ]
+        scores = self._of(variant, iteration)
+        rates = [rate for one in scores if (rate := one.rate(kind)) is not None]
         return spread(rates) if rates else None
 
     def comparisons(self) -> list[Comparison]:
@@ -195,11 +188,7 @@ class PlanScores:
                     "iteration": iteration,
                     **_data(self.spread(variant, iteration)),
                     "by_kind": {k: _data(self.spread(variant, iteration, k)) for k in self.kinds},
-                    "runs": [
-                        str(one.report.directory)
-                        for one in self.scores
-                        if (one.variant, one.iteration) == (variant, iteration)
-                    ],
+                    "runs": [str(one.report.directory) for one in self._of(variant, iteration)],
                 }
                 for variant, iteration in product(self.variants, self.iterations)
                 if self.spread(variant, iteration) is not None
@@ -236,10 +225,10 @@ def check(
     Raises LdmError if there is no such split or task, LeakageError if a task is a source.
     """
     first = specs[0]
-    split = evaluation_split(first.env, evaluation.split, runtime)
+    split = selection.evaluation_split(first.env, evaluation.split, runtime)
     with closing(build_environment(first.env, runtime.cache)) as env:
-        tasks = select(env.tasks(split), kinds=_kinds_of(specs), limit=evaluation.limit)
-    check_leakage(
+        tasks = selection.select(env.tasks(split), kinds=_kinds_of(specs), limit=evaluation.limit)
+    selection.check_leakage(
         sources, tasks, what="the plans, which are made from them", remedy="Evaluate another split."
     )
     return replace(evaluation, split=split, tasks=len(tasks))
@@ -432,15 +421,10 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
     ) -> Iterator[Mapping[int, Item]]:
         return items.turns(done)
 
-    @contextmanager
-    def showing(
-        self, member: Member[OptimisePlan], session: Session, total: int
-    ) -> Iterator[Callable[[Experience], None]]:
+    def label(self, member: Member[OptimisePlan]) -> str:
         spec = member.spec
         repeat = f"repeat {spec.repeat}" if spec.repeat > 1 else ""
-        name = " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
-        with self.runtime.play(Playing(name, total, usd=session.paid)) as on_episode:
-            yield lambda experience: on_episode(experience.result)
+        return " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
 
     def finished(self, run: Run) -> list[Experience] | None:
         path = run.directory / ITERATIONS
@@ -550,11 +534,11 @@ def _resolved(spec: OptimisePlan, runtime: Runtime) -> OptimisePlan:
     """Return the spec with its environment's options, its split and the full path of its folder."""
     published = published_options(spec.env.name, AutoPlanAgent.name)
     own = Section.read({"name": spec.env.name, **published, **spec.env.options})
-    env = with_data(own, runtime)
+    env = selection.with_data(own, runtime)
     return replace(
         spec,
         env=env,
-        split=training_split(env, spec.split, runtime, explore=False),
+        split=selection.training_split(env, spec.split, runtime, explore=False),
         out=str(Path(spec.out).expanduser().absolute()),
     )
 
@@ -604,7 +588,7 @@ def _pool(
     """
     settings = spec.typed("plan")
     all_kinds = spec.kind == ALL
-    tasks = select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
+    tasks = selection.select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
     free = [task for task in tasks if task.leak_key not in used]
     what = "tasks" if all_kinds else f"{spec.kind} tasks"
     remarks = []
@@ -622,7 +606,7 @@ def _pool(
         remarks.append(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
     if size >= len(free):
         return tuple(free), remarks
-    chosen = even([(task.id, "") for task in free], size, spec.seed)
+    chosen = selection.even([(task.id, "") for task in free], size, spec.seed)
     return tuple(free[place] for place in chosen), remarks
 
 

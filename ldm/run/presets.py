@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ldm import config, records
 from ldm.agents import load_agent
@@ -196,11 +196,8 @@ def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[
     """
     first = records[0]
     table = {name: getattr(first.content, name) for name in TABLE}
-    agents = {
-        name: report.label
-        for report, record in reversed(list(zip(reports, records, strict=True)))
-        for name in record.counterparts
-    }
+    pairs = reversed(list(zip(reports, records, strict=True)))
+    agents = {name: report.label for report, record in pairs for name in record.counterparts}
     return {
         **table,
         **{"name": first.name, "digest": first.digest, "overridden": list(first.overridden)},
@@ -455,8 +452,6 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
 
 def _content(data: Mapping[str, Any], file: str) -> Content:
     """Return the content of a file, with all of its fields checked."""
-    from pydantic import ValidationError
-
     try:
         text = json.dumps(data, default=str)  # dates become texts, which fit nowhere
         content: Content = records.validator(Content).validate_json(text, strict=True)

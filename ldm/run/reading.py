@@ -15,13 +15,16 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ldm import records
 from ldm.agents import load_agent, reporting_named
+from ldm.agents.autoplan.optimiser import ITERATIONS
+from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.episode import CALLS
 from ldm.errors import LdmError
+from ldm.explore import ExploredGoal, read_explored_goals
 from ldm.files import open_own
 from ldm.llm.calls import FILE, Call
 from ldm.memory import inspect
@@ -29,14 +32,10 @@ from ldm.policy import CONSULTED, VOTES
 from ldm.reason.prompting import REASONS
 from ldm.reason.relevance import Relevance
 from ldm.reporting import Reporting
-from ldm.run.runner import SUMMARY, TRAJECTORIES, Played, results
+from ldm.run.runner import SUMMARY, TRAJECTORIES, Played, results, trials
 from ldm.runs import Run, open_run
 from ldm.text import read_json
 from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory
-
-if TYPE_CHECKING:
-    from ldm.agents.autoplan.plans import Iteration
-    from ldm.explore import ExploredGoal
 
 Spec = Evaluate | Refine | OptimisePlan
 #: The form of a tuple's id; records may hold anything.
@@ -161,26 +160,18 @@ class ReadRun:
             case "eval":
                 return _evaluated(self.run)
             case "autoplan":
-                return [
-                    episode
-                    for number, iteration in enumerate(self.iterations())
-                    for episode in _attempted(number, iteration)
-                ]
+                iterations = enumerate(self.iterations(), 1)
+                return [_attempted(i, one) for i, group in iterations for one in group.experiences]
         return []
 
     def goals(self) -> list[ExploredGoal]:
         """Return the explored goals of a refinement."""
-        from ldm.explore import read_explored_goals
-
         if self.run.manifest.command != "refine" or not self.run.is_finished:
             return []
         return read_explored_goals(self.run)
 
     def iterations(self) -> list[Iteration]:
         """Return the iterations of an optimisation; the last one has its final plan."""
-        from ldm.agents.autoplan.optimiser import ITERATIONS
-        from ldm.agents.autoplan.plans import Iteration
-
         path = self.run.directory / ITERATIONS
         return records.read(path, Iteration) if path.is_file() else []
 
@@ -227,7 +218,8 @@ def tuples_of(
     same ones. None for tuples that the memory no longer holds.
     """
     spec = run.spec
-    recalled = dict.fromkeys(recalled_ids(episodes))
+    steps = (step for one in episodes for trial in one.trials for step in trial.steps)
+    recalled = dict.fromkeys(tuple_id for step in steps for tuple_id, _ in step.recalls)
     if not recalled or not isinstance(spec, Evaluate) or not spec.memory_digest:
         return recalled
     known: dict[str, StateActionTuple] = {}
@@ -244,33 +236,14 @@ def _evaluated(run: Run) -> list[RecordedEpisode]:
     if not run.is_finished:
         played = run.recorded(Played)
         return [RecordedEpisode(played[i].result, played[i].trajectories) for i in sorted(played)]
-    path = run.directory / TRAJECTORIES
-    attempts = iter(records.read(path, Trajectory)) if path.is_file() else iter(())
-    episodes = []
-    for result in results(run):
-        trials = tuple(t for t in (next(attempts, None) for _ in range(result.trials)) if t)
-        episodes.append(RecordedEpisode(result, trials))
-    return episodes
+    known = trials(run) if (run.directory / TRAJECTORIES).is_file() else {}
+    return [RecordedEpisode(one, tuple(known.get(one.task.id, ()))) for one in results(run)]
 
 
-def _attempted(number: int, iteration: Iteration) -> Iterator[RecordedEpisode]:
-    for one in iteration.experiences:
-        trials = () if one.trajectory is None else (one.trajectory,)
-        replies = {name: text for name, text in asdict(one.reflection).items() if text}
-        yield RecordedEpisode(one.result, trials, f"iteration {number + 1}", replies)
-
-
-def recalled_ids(episodes: Sequence[RecordedEpisode]) -> list[str]:
-    """Return the ids of all recalled tuples, in the order in which they were first recalled."""
-    return list(
-        dict.fromkeys(
-            tuple_id
-            for episode in episodes
-            for trial in episode.trials
-            for step in trial.steps
-            for tuple_id, _ in step.recalls
-        )
-    )
+def _attempted(number: int, one: Experience) -> RecordedEpisode:
+    trials = () if one.trajectory is None else (one.trajectory,)
+    replies = {name: text for name, text in asdict(one.reflection).items() if text}
+    return RecordedEpisode(one.result, trials, f"iteration {number}", replies)
 
 
 Status = Literal["finished", "stopped", "running"]
@@ -367,15 +340,8 @@ def short(text: str, most: int) -> str:
 def episode_row(episode: RecordedEpisode) -> tuple[str, ...]:
     """Return the row of an episode, by EPISODE_COLUMNS."""
     result = episode.result
-    return (
-        result.task.id,
-        short(result.task.goal, 60),
-        episode.outcome,
-        f"{result.score:.2f}",
-        str(result.env_steps),
-        str(result.invalid),
-        str(result.usage.calls),
-    )
+    what = result.task.id, short(result.task.goal, 60), episode.outcome, f"{result.score:.2f}"
+    return (*what, *map(str, (result.env_steps, result.invalid, result.usage.calls)))
 
 
 def episode_lines(

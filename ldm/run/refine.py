@@ -141,15 +141,13 @@ def _follower(run: Run, spec: Refine, base: Generation) -> bool:
     It may have added nothing. Earlier runs may have explored with an equal memory, built then.
     """
     expected = spec.memory, base.digest, spec.round + 1, spec.rounds, spec.seed
-    others = (
-        one.spec(Refine)
-        for one in list_runs(run.directory.parent)
-        if one.manifest.command == Refine.command and one.manifest.started >= run.manifest.started
-    )
-    return any(
-        (one.memory, one.memory_digest, one.round, one.rounds, one.seed) == expected
-        for one in others
-    )
+    for other in list_runs(run.directory.parent):
+        later = other.manifest.started >= run.manifest.started
+        if later and other.manifest.command == Refine.command:
+            one = other.spec(Refine)
+            if (one.memory, one.memory_digest, one.round, one.rounds, one.seed) == expected:
+                return True
+    return False
 
 
 def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
@@ -160,24 +158,18 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
         base = contents.generation
         if not dry_run:
             _check_newest(spec.memory, base)
-        spec = replace(
-            spec,
-            generation=base.number,
-            embedder=builders.embedder_for(base, spec.embedder),
-            memory_digest=base.digest,
-        )
+        spec = builders.recalling(spec, base)
         tasks = choose(spec, env, contents, runtime)
-        spec = replace(spec, tasks=tuple(task.id for task in tasks))
-        spec = _with_method(spec)
+        spec = _with_method(replace(spec, tasks=tuple(task.id for task in tasks)))
         checked = Member(spec, tasks, protocol(env, spec.split, tasks))
     models = spec.typed("models")
-    if not models.configured:
-        runtime.once("No LLM configured; using the offline reasoner.")
-    else:
+    if models.configured:
         check_backend(runtime)
-    if models.configured and not models.replay:
-        where = runtime.connection().display_url
-        runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
+        if not models.replay:
+            where = runtime.connection().display_url
+            runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
+    else:
+        runtime.once("No LLM configured; using the offline reasoner.")
     return Refinement(engine.start([checked], _subject, runtime), runtime, dry_run=dry_run)
 
 
@@ -377,11 +369,8 @@ def choose(
     evaluated = evaluated_leak_keys(
         runtime.runs, spec.env.name, env, partial(builders.build_environment, cache=runtime.cache)
     )
-    before = [
-        generation
-        for generation in generations(spec.memory, env.card.name)
-        if generation.number <= contents.generation.number
-    ]
+    known = generations(spec.memory, env.card.name)
+    before = [one for one in known if one.number <= contents.generation.number]
     new = new_goals(
         tasks,
         evaluated=evaluated,

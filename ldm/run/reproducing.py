@@ -53,10 +53,8 @@ class Reproduction:
     def __str__(self) -> str:
         """Return one line for each of our rows and each published one, and remarks on them."""
         columns, rows = beside(self.reports, self.presets)
-        lines = [
-            ", ".join(f"{name} {cell}" for name, cell in zip(columns, row, strict=True))
-            for row in rows
-        ]
+        named = (zip(columns, row, strict=True) for row in rows)
+        lines = [", ".join(f"{name} {cell}" for name, cell in cells) for cells in named]
         return "\n".join([*lines, *remarks(self.presets[0])])
 
 
@@ -118,11 +116,9 @@ def prepare_presets(
     """
     presets = list_presets(name)
     env = Section.read(changes.get("env", "")).name
-    chosen = [one for one in presets if env in ("", one.env)]
-    resolved = [
-        resolve_preset(one, changes, grid, runtime)
-        for one in (chosen if len(presets) > 1 and chosen else presets)
-    ]
+    fitting = [one for one in presets if env in ("", one.env)]
+    chosen = fitting if len(presets) > 1 and fitting else presets
+    resolved = [resolve_preset(one, changes, grid, runtime) for one in chosen]
     evaluations: list[Evaluations] = []
     try:
         for each in resolved:
@@ -383,10 +379,7 @@ def _settings(owner: type[Build | Refine], stage: Mapping[str, Any]) -> dict[str
 def _differing(made: str, expected: dict[str, str], actual: Mapping[str, str]) -> Iterator[str]:
     """Yield what differs in how a generation was made. made: the generation and its origin."""
     given = {name: actual.get(name, "default") for name in expected}
-    parts = [
-        f"{name} {given[name]} (preset: {value})"
-        for name, value in expected.items()
-        if given[name].casefold() != value.casefold()
-    ]
+    differing = [name for name in expected if given[name].casefold() != expected[name].casefold()]
+    parts = [f"{name} {given[name]} (preset: {expected[name]})" for name in differing]
     if parts:
         yield f"{made} with {', '.join(parts)}"

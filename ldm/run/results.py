@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ldm import records
@@ -58,12 +59,8 @@ def episodes(reports: Sequence[Report]) -> pl.DataFrame:
     """
     import polars as pl
 
-    kinds = {str: pl.String, bool: pl.Boolean, float: pl.Float64, int: pl.Int64}
-    figures = [column.name for report in reports for column in with_measures(report.measures)]
-    schema = {
-        **{name: kinds[kind] for name, kind in DESCRIBED.items()},
-        **{name: pl.Float64 for name in figures if name not in DESCRIBED},
-    }
+    figures = (column.name for report in reports for column in with_measures(report.measures))
+    schema = DESCRIBED | {name: float for name in figures if name not in DESCRIBED}
     return pl.DataFrame([row for report in reports for row in _rows(report)], schema)
 
 
@@ -227,9 +224,7 @@ def _repeats_as_json(report: Report) -> dict[str, Any]:
 
 
 def _spread(report: Report) -> Spread:
-    return spread(
-        [statistics.summarize(results).overall.success_rate or 0.0 for results in report.repeats]
-    )
+    return spread([fmean(one.solved for one in results) for results in report.repeats])
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
@@ -245,7 +240,7 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
     Conditions that are the same for all are left out of the columns; the third value states them.
     """
     kinds = sorted({kind for report in reports for kind in report.summary.by_kind})
-    rows_by_agent = []
+    sides, rows_by_agent = [one for one in statistics.COLUMNS if one.side], []
     for report in reports:
         overall, by_kind = report.summary.overall, report.summary.by_kind
         rows_by_agent.append(
@@ -254,11 +249,7 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
                 "success": percent(overall.success_rate),
                 "95 % interval": span(overall.interval),
                 **{k: percent(by_kind[k].success_rate) if k in by_kind else "–" for k in kinds},
-                **{
-                    one.side: one.text(_per_task(one, overall))
-                    for one in statistics.COLUMNS
-                    if one.side
-                },
+                **{one.side: one.text(_per_task(one, overall)) for one in sides},
                 "rewards": "seen" if report.sees_reward else "hidden",
                 **report.conditions.cells(),
             }
@@ -286,11 +277,9 @@ def lines(report: Report) -> list[str]:
     """Return remarks on the table: attempts, rewards, errors, the location of the files."""
     overall = report.summary.overall
     trials = overall.figures["trials"]
-    attempts = (
-        "1 attempt per task"
-        if trials in (None, 1.0)
-        else f"{number(trials)} attempts per task: compare with agents that had as many"
-    )
+    attempts = "1 attempt per task"
+    if trials not in (None, 1.0):
+        attempts = f"{number(trials)} attempts per task: compare with agents that had as many"
     reward = "shown to" if report.sees_reward else "hidden from"
     sentences = [f"{report.label}: {attempts}; reward {reward} the agent.", _had(report)]
     if report.is_repeated:
@@ -375,11 +364,8 @@ def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
 
 def describe_decisions(counts: Mapping[str, int]) -> str:
     """Describe the steps decided by memory and by a model, "" if no step was counted."""
-    reasons = {
-        REASONS.get(reason, reason): n
-        for name, n in counts.items()
-        if (reason := name.removeprefix(BY_MODEL)) != name
-    }
+    by = {k.removeprefix(BY_MODEL): n for k, n in counts.items() if k.startswith(BY_MODEL)}
+    reasons = {REASONS.get(reason, reason): n for reason, n in by.items()}
     by_memory, by_model = counts.get(BY_MEMORY, 0), sum(reasons.values())
     if not by_memory + by_model:
         return ""

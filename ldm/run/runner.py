@@ -102,8 +102,7 @@ def reopen(run: Run) -> None:
 
 def write_summary(run: Run, results: Sequence[EpisodeResult]) -> None:
     """Write summary.json, which is derived from the results."""
-    seed, agent = run.manifest.seeds.get("seed", 0), run.named("agent")
-    reporting = reporting_named(agent) if agent else None
+    seed, reporting = run.manifest.seeds.get("seed", 0), reporting_named(run.named("agent"))
     summary = summarize(results, seed=seed, reporting=reporting)
     path = run.directory / SUMMARY
     with writing(path), records.replacing(path) as file:

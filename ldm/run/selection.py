@@ -80,11 +80,9 @@ def select(
     _known("task", ids, {task.id for task in tasks})
     if limit is not None and limit < 1:
         raise LdmError(f"A limit of {limit} leaves no task.", "Use at least 1.")
-    chosen = [
-        task
-        for task in tasks
-        if (not kinds or task.kind in kinds) and (not ids or task.id in set(ids))
-    ]
+    named = set(ids)
+    chosen = [task for task in tasks if not kinds or task.kind in kinds]
+    chosen = [task for task in chosen if not named or task.id in named]
     if not chosen:
         raise LdmError("No task is left.", "Choose another split, kind or task.")
     if limit is None or limit >= len(chosen):
@@ -101,10 +99,7 @@ def even(items: Sequence[tuple[str, str]], limit: int, seed: int | None = None) 
     salt = () if seed is None else (seed,)
     for i in sorted(range(len(items)), key=lambda i: stable_hash("limit", *salt, items[i][0])):
         hands.setdefault(items[i][1], []).append(i)
-    dealt = sorted(
-        ((place, kind, i) for kind, hand in hands.items() for place, i in enumerate(hand)),
-        key=lambda card: card[:2],
-    )
+    dealt = sorted((place, kind, i) for kind, hand in hands.items() for place, i in enumerate(hand))
     return sorted(i for _, _, i in dealt[:limit])
 
 

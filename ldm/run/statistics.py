@@ -167,13 +167,10 @@ def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interva
     """
     sample = np.asarray(values, dtype=np.float64)
     generator = np.random.default_rng(seed)
-    block = max(1, _BLOCK // len(sample))
-    means = [
-        sample[
-            generator.integers(0, len(sample), (min(block, RESAMPLES - start), len(sample)))
-        ].mean(axis=1)
-        for start in range(0, RESAMPLES, block)
-    ]
+    count = len(sample)
+    block = max(1, _BLOCK // count)
+    sizes = (min(block, RESAMPLES - start) for start in range(0, RESAMPLES, block))
+    means = [sample[generator.integers(0, count, (size, count))].mean(axis=1) for size in sizes]
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
     return float(low), float(high)
@@ -215,25 +212,13 @@ def frame(results: Sequence[EpisodeResult], columns: Sequence[Column] = ()) -> p
     """Return one row per episode, in order, with the figures of the columns by `_name`."""
     import polars as pl
 
-    schema = {
-        "task": pl.String,
-        "kind": pl.String,
-        "failed": pl.Boolean,
-        "success": pl.Float64,
-        "score": pl.Float64,
-        **{_name(column): pl.Float64 for column in columns},
-    }
-    data = [
-        (
-            result.task.id,
-            result.task.kind,
-            result.end == "error",
-            float(result.solved),
-            0.0 if result.end == "error" else result.score,
-            *(column.of(result) for column in columns),
-        )
-        for result in results
-    ]
+    schema = {"task": str, "kind": str, "failed": bool, "success": float, "score": float}
+    data = []
+    for one in results:
+        failed = one.end == "error"
+        score, figures = 0.0 if failed else one.score, (column.of(one) for column in columns)
+        data.append((one.task.id, one.task.kind, failed, float(one.solved), score, *figures))
+    schema |= {_name(column): float for column in columns}
     return pl.DataFrame(data, schema=schema, orient="row")
 
 

@@ -17,7 +17,7 @@ import pytest
 from ldm import records
 from ldm.errors import Interrupted, LdmError, WorkerDied
 from ldm.parallel import Backend
-from ldm.run.engine import Session, in_one_turn
+from ldm.run.engine import Session
 from ldm.runs import Manifest, Run, create
 
 
@@ -107,8 +107,9 @@ def squared(
     on_result: Callable[[Square], None] = lambda _: None,
 ) -> list[Square]:
     """Square the items in a run."""
+    turn = dict(enumerate(items))
     with Session(run, build, workers, backend).working() as session:
-        return session.map(SquareWorker, in_one_turn(items), Square, on_result)
+        return session.map(SquareWorker, lambda done: iter([turn]), Square, on_result)
 
 
 def values(squares: list[Square]) -> list[int]:

@@ -143,7 +143,7 @@ class TestRunsThatComeToNothing:
             raise LdmError("The shelf broke.", "Mend it.")
 
         monkeypatch.setattr("tests.toy.ToyEnv.reset", failing)
-        monkeypatch.setattr("ldm.run.builders.load_knowledge", failing)
+        monkeypatch.setattr("ldm.run.builders.Builder.knowledge", failing)
         with pytest.raises(LdmError, match="The shelf broke"):
             ldm.evaluate_all(EVALUATION, Grid(control="none"), runtime=quiet)
         with pytest.raises(LdmError, match="The shelf broke"):

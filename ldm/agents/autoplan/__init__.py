@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from ldm.agents import replies
 from ldm.agents.autoplan import plans
 from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
-from ldm.agents.replies import Reply, formalise, transcript_text
+from ldm.agents.replies import Reply, formalise
 from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
@@ -170,7 +170,7 @@ class _Following(Loop):
             card=self.card,
             plan=self.plan,
             task=self.work.task,
-            transcript=transcript_text(self.opening, steps, width=view.width, skipped=view.skipped),
+            transcript=view.transcript(self.opening, steps),
             asked=self.form,
         )
 

@@ -19,7 +19,6 @@ from ldm.agents import Resources
 from ldm.agents.autoplan import SAID, AutoPlanAgent, AutoPlanOptions
 from ldm.agents.autoplan.plans import Experience, Iteration, Reflection
 from ldm.agents.loop import View, ask
-from ldm.agents.replies import transcript_text
 from ldm.episode import EnvironmentBase, run_episode
 from ldm.errors import LdmError, RunStopped
 from ldm.llm import LLM, Message, Sampling, ScopedLLM
@@ -117,9 +116,7 @@ def reflect(
                 card=card,
                 plan=plan,
                 task=tried.task.goal,
-                transcript=transcript_text(
-                    tried.opening, tried.steps, width=view.width, skipped=view.skipped
-                ),
+                transcript=view.transcript(tried.opening, tried.steps),
                 success=tried.success,
                 steps=len(tried.steps),
                 solution=solution,
@@ -171,11 +168,8 @@ def cleaned(text: str) -> str:
 
     A reply without a list is taken as it is.
     """
-    lines = [
-        line.rstrip()
-        for line in re.sub(r"```\w*", "", text).splitlines()
-        if line.strip() and not _TAG.fullmatch(line.strip())
-    ]
+    lines = [line.rstrip() for line in re.sub(r"```\w*", "", text).splitlines()]
+    lines = [line for line in lines if line and not _TAG.fullmatch(line.strip())]
     first = next((at for at, line in enumerate(lines) if _LISTED.match(line)), None)
     if first is not None:
         steps: list[str] = []
@@ -245,10 +239,8 @@ class Optimisation:
             for number in range(self.count):
                 tasks = draw(self.pool, settings, seed, number)
                 places = range(number * len(tasks), (number + 1) * len(tasks))
-                yield {
-                    place: Item(place, number, task, self.plan)
-                    for place, task in zip(places, tasks, strict=True)
-                }
+                placed = zip(places, tasks, strict=True)
+                yield {at: Item(at, number, task, self.plan) for at, task in placed}
                 batch = tuple(done[place] for place in places)
                 _check(batch, number)
                 self._rewrite(batch, number)

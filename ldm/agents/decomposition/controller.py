@@ -92,21 +92,15 @@ def tree_of(result: EpisodeResult) -> Node | None:
 def branches(node: Node, depth: int = 0) -> Iterator[Branch]:
     """Yield the tree for reports: tasks with their plans, and the steps that were not tried."""
     number = f"Step {node.step}: " if node.step else ""
-    texts = {"plan": node.logic, "flaw": node.flaw}
-    yield Branch(
-        depth,
-        f"{number}{node.task}",
-        _state(node),
-        _ended(node),
-        {"k": str(node.k)},
-        texts={name: text for name, text in texts.items() if text},
-    )
+    texts = {name: text for name, text in (("plan", node.logic), ("flaw", node.flaw)) if text}
+    task, figures = f"{number}{node.task}", {"k": str(node.k)}
+    yield Branch(depth, task, _state(node), _ended(node), figures, texts=texts)
     for child in node.children:
         yield from branches(child, depth + 1)
     carried_out = {child.step for child in node.children}
-    for place, task in node.plan.items():
+    for place, untried in node.plan.items():
         if int(place) not in carried_out:
-            yield Branch(depth + 1, f"Step {place}: {task}", "open", "not tried")
+            yield Branch(depth + 1, f"Step {place}: {untried}", "open", "not tried")
 
 
 def _state(node: Node) -> BranchState:
@@ -168,36 +162,24 @@ def _findings(results: Sequence[EpisodeResult]) -> Findings:
     trees = [tree for result in results if (tree := tree_of(result)) is not None]
     planned = [one for tree in trees for one in tree.walk() if one.plan or one.flaw]
     plans, flawed = len(planned), sum(bool(one.flaw) for one in planned)
-    return Findings(
-        (
-            f"Self-judged and true success: {'; '.join(parts)}.",
-            f"Plans: {plans}; {flawed} of them without a usable order "
-            "(And over their steps, if any).",
-        ),
-        {
-            "self_judged": [
-                {"said": name, "episodes": len(some), "right": sum(some)}
-                for name, some in judgements.items()
-            ],
-            "plans": plans,
-            "flawed_plans": flawed,
-        },
+    lines = (
+        f"Self-judged and true success: {'; '.join(parts)}.",
+        f"Plans: {plans}; {flawed} of them without a usable order (And over their steps, if any).",
     )
+    counts = [
+        {"said": n, "episodes": len(some), "right": sum(some)} for n, some in judgements.items()
+    ]
+    return Findings(lines, {"self_judged": counts, "plans": plans, "flawed_plans": flawed})
 
 
 def _tree(result: EpisodeResult) -> TaskTree | None:
     root = tree_of(result)
     if root is None:
         return None
-    return TaskTree(
-        {
-            "k_max": str(root.k_max),
-            "parts": str(sum(1 for _ in root.walk())),
-            "held to be": {True: "done", False: "failed", None: "open"}[root.success],
-        },
-        f"k_max {root.k_max}",
-        tuple(branches(root)),
-    )
+    k_max, parts = str(root.k_max), str(sum(1 for _ in root.walk()))
+    held = {True: "done", False: "failed", None: "open"}[root.success]
+    columns = {"k_max": k_max, "parts": parts, "held to be": held}
+    return TaskTree(columns, f"k_max {k_max}", tuple(branches(root)))
 
 
 REPORTING = Reporting(
@@ -483,8 +465,7 @@ class Controller:
         whole = replace(self.whole, steps=self.steps)
         if node is self.root:
             return whole
-        opening = self._beginning()
-        return part_of(whole, node.task, self.episode, opening, carried)
+        return part_of(whole, node.task, self.episode, self._beginning(), carried)
 
     def _beginning(self) -> str:
         """Return what a sub-task sees first: nothing of what failed attempts left (App. A)."""
@@ -522,15 +503,12 @@ class Controller:
         hints = self.rule.to_planner(self.episode, node.task, self.failed)
 
         def prompt(view: View) -> list[Message]:
+            included = self.divisions[: view.demonstrations]
             return render(
                 "agents/decomposition/plan",
                 card=self.episode.card,
                 detailed=self.plan_first,
-                examples=division_texts(
-                    self.divisions[: view.demonstrations],
-                    detailed=self.plan_first,
-                    width=view.width,
-                ),
+                examples=division_texts(included, detailed=self.plan_first, width=view.width),
                 task=node.task,
                 hints=hints,
                 seen=transcript_text(self._beginning(), (), width=view.width),
@@ -607,12 +585,6 @@ class DividingAgent(ExecutorAgent):
             try:
                 controller.solve()
             finally:
-                root = controller.root
-                record = {TREE: asdict(root)}
-                episode.note(
-                    self.name,
-                    k_max=root.k_max,
-                    calls=len(calls),
-                    replayed=controller.replayed,
-                    **record,
-                )
+                root, replayed = controller.root, controller.replayed
+                record = {"k_max": root.k_max, "calls": len(calls), "replayed": replayed}
+                episode.note(self.name, **record, **{TREE: asdict(root)})
