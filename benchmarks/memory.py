@@ -34,7 +34,9 @@ from typing import Any
 import numpy as np
 
 from ldm.embed import load_embedder
-from ldm.memory import Contents, IndexedTuple, Memory, chroma, extend, inspect, record
+from ldm.memory import Memory, chroma, extend, inspect, record
+from ldm.memory.index import IndexedTuple
+from ldm.memory.lessons import Contents
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Rows, RowsBuilder
 from ldm.reason.relevance import Relevance

@@ -14,7 +14,8 @@ from ldm.cli.options import Given, Models, Output, offers
 from ldm.config import DEFAULT_MEMORY, LIMITS, PLACE, TRAJECTORIES, Build, Option, load, merge
 from ldm.envs.formats import Assumed, read_all, write, written_as
 from ldm.errors import LdmError
-from ldm.memory import BuildResult, outcome_counts, type_sizes
+from ldm.memory.formation import BuildResult
+from ldm.memory.rows import outcome_counts, type_sizes
 from ldm.records import is_stream
 from ldm.run import building
 from ldm.run.presets import stage_preset

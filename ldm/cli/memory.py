@@ -19,28 +19,17 @@ from ldm.config import DEFAULT_MEMORY, Refine, Section
 from ldm.embed import chosen_embedder
 from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError
-from ldm.memory import (
-    Contents,
-    Generation,
-    Memory,
-    chroma,
-    environments,
-    generations,
-    hide,
-    inspect,
-    outcome_counts,
-    record,
-    type_sizes,
-)
+from ldm.memory import Memory, chroma, environments, generations, hide, inspect, record
 from ldm.memory import rollback as go_back
 from ldm.memory.changes import purge as remove
 from ldm.memory.filters import Filter
 from ldm.memory.growing import GrowingMemory
-from ldm.memory.lessons import rules_of
+from ldm.memory.index import Generation
+from ldm.memory.lessons import Contents, rules_of
 from ldm.memory.packs import SUFFIX, export_pack, export_skills, import_pack
 from ldm.memory.packs import export as write
 from ldm.memory.places import refuse_server
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.memory.verifying import verify as problems_of
 from ldm.reason.relevance import Relevance
 from ldm.reason.rules import Rules

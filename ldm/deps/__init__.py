@@ -6,31 +6,16 @@ and runs programs, `select` describes how a plan went and chooses the next goal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from ldm.agents.loop import TaskAgent
+from ldm.deps import select
 from ldm.deps.loop import PARSED, Controller, Executor, OwnController, Trial
 from ldm.deps.parser import Nearest, Parser, Vocabulary
-from ldm.deps.select import (
-    NOTE,
-    REMEDY,
-    REPORTING,
-    AtRandom,
-    HorizonModel,
-    InOrder,
-    MostSimilar,
-    Selector,
-    Soonest,
-    file_digest,
-    horizon_model,
-    shipped,
-)
 from ldm.deps.styles import Arm, DepsOptions, examples
-from ldm.embed import Embedder
 from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM
@@ -46,12 +31,15 @@ class DepsAgent(TaskAgent):
 
     name = "deps"
     paper = "DEPS, arXiv 2302.01560"
-    reporting = REPORTING
+    reporting = select.REPORTING
     Options = DepsOptions
     options: DepsOptions
     divides = True
     default_strength = "skills"
-    digests: ClassVar[Digests] = {**TaskAgent.digests, "horizon": ("horizon_digest", file_digest)}
+    digests: ClassVar[Digests] = {
+        **TaskAgent.digests,
+        "horizon": ("horizon_digest", select.file_digest),
+    }
 
     @classmethod
     def check(cls, card: Card, options: DepsOptions) -> None:
@@ -85,12 +73,9 @@ class DepsAgent(TaskAgent):
         llm = self._resources.model(episode)
         planner = self._resources.model(episode, "planner")
         embedding = self._resources.embedding
-        nearest = None
-        if embedding is not None and not vocabulary.free:
-            nearest = Nearest(vocabulary, embedding)
-        extract = None
-        if options.parser == "llm" and vocabulary.counted:
-            extract = partial(_step, vocabulary, llm)
+        nearest = Nearest(vocabulary, embedding) if embedding is not None else None
+        asks = options.parser == "llm" and vocabulary.counted
+        extract = partial(_step, vocabulary, llm) if asks else None
         parser = Parser(vocabulary, nearest, extract, options.max_goals)
         demonstrations = examples(
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
@@ -110,9 +95,9 @@ class DepsAgent(TaskAgent):
                 trial.run()
             finally:
                 rounds = [turn.as_data() for turn in trial.turns]
-                episode.note(NOTE, method=options.method, rounds=rounds)
+                episode.note(select.NOTE, method=options.method, rounds=rounds)
 
-    def _selector(self, episode: Episode) -> Selector:
+    def _selector(self, episode: Episode) -> select.Selector:
         """Return the selector of goals for an episode."""
         options, card = self.options, episode.card
         model = self._horizon(card)
@@ -124,36 +109,32 @@ class DepsAgent(TaskAgent):
                 if model is None:
                     raise LdmError(
                         f"There is no horizon model for {card.name}.",
-                        f"{REMEDY} Then name it with --agent.horizon FILE.",
+                        f"{select.REMEDY} Then name it with --agent.horizon FILE.",
                     )
-                return Soonest(partial(model.times, card=card))
+                return select.Soonest(partial(model.times, card=card))
             case "random":
-                return AtRandom(self._resources.seed, episode.task_id)
+                return select.AtRandom(self._resources.seed, episode.task_id)
             case "similarity":
-                return MostSimilar(self._embedding())
-        return InOrder()
+                if (embedding := self._resources.embedding) is None:
+                    raise LdmError(
+                        "The selector similarity needs an embedder, and none is configured.",
+                        "`ldm doctor` says which embedders are installed.",
+                    )
+                return select.MostSimilar(embedding)
+        return select.InOrder()
 
-    def _horizon(self, card: Card) -> HorizonModel | None:
+    def _horizon(self, card: Card) -> select.HorizonModel | None:
         """Return the model that the options name, or the one shipped for the environment."""
         named = self.options.horizon
-        path = shipped(card.name) if named is None else Path(named).expanduser()
+        path = select.shipped(card.name) if named is None else Path(named).expanduser()
         if path is None:
             return None
-        model = horizon_model(path)
+        model = select.horizon_model(path)
         if model.env != card.name:
             raise LdmError(
-                f"The horizon model in {path} is of {model.env}, not of {card.name}.", REMEDY
+                f"The horizon model in {path} is of {model.env}, not of {card.name}.", select.REMEDY
             )
         return model
-
-    def _embedding(self) -> Callable[[], Embedder]:
-        embedding = self._resources.embedding
-        if embedding is None:
-            raise LdmError(
-                "The selector similarity needs an embedder, and none is configured.",
-                "`ldm doctor` says which embedders are installed.",
-            )
-        return embedding
 
 
 def _step(vocabulary: Vocabulary, llm: LLM, line: str) -> str:

@@ -18,18 +18,8 @@ from typing import Any, Literal
 
 from ldm.agents.decomposition.controller import part_of, rule_of
 from ldm.agents.loop import Loop, TaskOptions, View, ask, prompt_card, task_work
+from ldm.deps import select
 from ldm.deps.parser import Goal, Malformed, Parser, Plan, Policy, Unmet, Vocabulary, listing
-from ldm.deps.select import (
-    LONGEST,
-    Selector,
-    amount,
-    answer_line,
-    candidates,
-    clock,
-    description,
-    held,
-    progress,
-)
 from ldm.deps.styles import DepsOptions, Example, text_of
 from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
@@ -71,28 +61,28 @@ class OwnController:
     def pursue(self, goal: Goal) -> Pursuit:
         card, reading = self.episode.card, self.episode.card.reading
         rest = replace(goal, count=self.left.get(goal.rank, goal.count))
-        before = clock(self.episode.now.observation, reading)
+        before = select.clock(self.episode.now.observation, reading)
         now = self.episode.act(self.vocabulary.action(rest))
-        after = clock(now.observation, reading)
+        after = select.clock(now.observation, reading)
         if before and after:
             self.spent[goal.rank] = self.spent.get(goal.rank, 0) + after[0] - before[0]
-        came = progress(now, reading)
+        came = select.progress(now, reading)
         if came.reached:
             return Pursuit("done")
-        if not now.valid:
-            return Pursuit("refused", _answered(answer_line(card, now, whole=False)))
         if not came.left:
-            return Pursuit("failed", _answered(answer_line(card, now, whole=False)))
+            line = select.answer_line(card, now, whole=False)
+            why = f"The answer was: {line}" if line else ""
+            return Pursuit("failed" if now.valid else "refused", why)
         self.left[goal.rank] = came.left
         if self.spent.get(goal.rank, 0) >= self._patience(goal):
-            answer = answer_line(card, now, whole=True)
+            answer = select.answer_line(card, now, whole=True)
             return Pursuit(
                 "out of patience", f"It was not reached in {self.spent[goal.rank]} ticks. {answer}"
             )
         return Pursuit("unfinished")
 
     def held(self) -> str:
-        counts = held(self.episode.now.observation, self.episode.card.reading)
+        counts = select.held(self.episode.now.observation, self.episode.card.reading)
         return "" if counts is None else listing(counts)
 
     def _patience(self, goal: Goal) -> float:
@@ -133,7 +123,7 @@ class Executor:
         if outcome.end == "completed":
             return Pursuit("done")
         thoughts = [step.thought for step in outcome.steps if step.thought]
-        answer = answer_line(self.episode.card, self.episode.now, whole=True)
+        answer = select.answer_line(self.episode.card, self.episode.now, whole=True)
         why = f"Seen last: {answer}"
         if thoughts:
             why += f" Thought last: {shortened(thoughts[-1], _THOUGHT)}"
@@ -148,10 +138,6 @@ class Executor:
 
 #: The controller that pursues goals in a running trial.
 Controller = OwnController | Executor
-
-
-def _answered(line: str) -> str:
-    return f"The answer was: {line}" if line else ""
 
 
 #: Characters of a plan and of an explanation that later prompts show.
@@ -215,7 +201,7 @@ class Trial:
     options: DepsOptions
     parser: Parser
     controller: Controller
-    selector: Selector
+    selector: select.Selector
     examples: Sequence[Example]
     turns: list[Turn] = field(default_factory=list)
 
@@ -252,12 +238,12 @@ class Trial:
         self.controller.begin()
         why = ""
         while not turn.trigger:
-            goals = candidates(plan, turn.done, self.episode.now, reading)
+            goals = select.candidates(plan, turn.done, self.episode.now, reading)
             if not goals:
                 turn.trigger = "all done" if plan.goals else "no goals"
                 why = _NOT_DONE if plan.goals else _NO_GOALS
                 if not self.controller.held():
-                    answer = answer_line(self.episode.card, self.episode.now, whole=True)
+                    answer = select.answer_line(self.episode.card, self.episode.now, whole=True)
                     why = f"{why} Seen last: {answer}"
                 break
             goal = self.selector.choose(goals, self.episode.now)
@@ -268,7 +254,7 @@ class Trial:
                 turn.done.add(goal.rank)
             elif came.end != "unfinished":
                 turn.trigger, turn.failed, why = came.end, goal, came.why
-        turn.description = description(
+        turn.description = select.description(
             plan, turn.done, turn.failed, answer=why, held=self.controller.held()
         )
 
@@ -305,19 +291,13 @@ class Trial:
 
     def _plan(self) -> str:
         """Return the planner's reply to the whole dialogue: p_t = CONCAT(p_t-1, d_t, e_t)."""
-        style = self.options.style
 
         def prompt(view: View) -> list[Message]:
             return render(
                 "agents/deps/plan",
-                card=self._card,
-                goals=self._kind,
-                form=style.form,
+                **self._common(view),
+                form=self.options.style.form,
                 verbs=sorted(self._vocabulary.items),
-                examples=self._texts(view),
-                task=self.episode.goal,
-                seen=self._first_scene(view),
-                skipped=view.skipped,
                 rounds=[
                     {
                         "plan": shortened(turn.plan.text.strip(), LONGEST_PLAN),
@@ -330,14 +310,18 @@ class Trial:
 
         return self._ask_planner(prompt, self.options.plan, PLAN_STOP)
 
-    def _texts(self, view: View) -> list[str]:
-        """Return the demonstrations as a prompt shows them."""
+    def _common(self, view: View) -> dict[str, Any]:
+        """Return what prompts for a plan and for a next goal show alike."""
         style, scene = self.options.style, self.options.scene
-        return [text_of(one, style, scene=scene) for one in self.examples[: view.demonstrations]]
-
-    def _first_scene(self, view: View) -> str:
-        """Return the first observation, or "" if planners are not shown it."""
-        return shortened(self._opening, view.width) if self.options.scene else ""
+        examples = self.examples[: view.demonstrations]
+        return {
+            "card": self._card,
+            "goals": self._kind,
+            "examples": [text_of(one, style, scene=scene) for one in examples],
+            "task": self.episode.goal,
+            "seen": shortened(self._opening, view.width) if scene else "",
+            "skipped": view.skipped,
+        }
 
     def _ask_planner(
         self, prompt: Callable[[View], list[Message]], most: int, stop: Sequence[str]
@@ -371,7 +355,7 @@ class Trial:
             self._carry_out(turn)
             thought = re.search(r"^\W*thought\s*:\s*(.*)$", reply, re.IGNORECASE | re.MULTILINE)
             dialogue += [
-                f"Scene: {shortened(' '.join(scene.split()), LONGEST)}",
+                f"Scene: {shortened(' '.join(scene.split()), select.LONGEST)}",
                 f"Goal: {shortened(words or 'unreadable', 200)}",
                 f"Thought: {shortened(thought[1] if thought else '', 200)}",
                 f"Success: {'yes' if turn.trigger == 'all done' else 'no'}",
@@ -395,12 +379,7 @@ class Trial:
         def prompt(view: View) -> list[Message]:
             return render(
                 "agents/deps/next",
-                card=self._card,
-                goals=self._kind,
-                examples=self._texts(view),
-                task=self.episode.goal,
-                seen=self._first_scene(view),
-                skipped=view.skipped,
+                **self._common(view),
                 said=dialogue[view.skipped * each :],
                 scene=shortened(scene, view.width),
             )
@@ -421,7 +400,7 @@ class Trial:
             turn.trigger, why = "malformed", f"The program is none: {error}."
         except Unmet as error:
             turn.trigger, why = "assert", f"The program stopped: {error}."
-        turn.description = description(
+        turn.description = select.description(
             turn.plan, turn.done, None, answer=why, held=self.controller.held()
         )
 
@@ -434,9 +413,9 @@ class Trial:
 
     def _has(self, item: str, count: int) -> bool:
         reading = self.episode.card.reading
-        counts = held(self.episode.now.observation, reading) or {}
+        counts = select.held(self.episode.now.observation, reading) or {}
         known = self._vocabulary.item(item.casefold().replace("_", " ").split()) or item
-        return amount(known, counts, reading) >= count
+        return select.amount(known, counts, reading) >= count
 
 
 def _explanation_in(reply: str) -> str:

@@ -155,14 +155,6 @@ class Vocabulary:
         }
 
     @cached_property
-    def _verbs(self) -> dict[tuple[str, ...], tuple[str, ...]]:
-        verbs: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for verb, items in sorted(self._by_words.items()):
-            for words in items:
-                verbs[words] = (*verbs.get(words, ()), verb)
-        return verbs
-
-    @cached_property
     def longest(self) -> int:
         """The number of words in the longest name of an item."""
         return max(map(len, self._any_item), default=0)
@@ -174,7 +166,7 @@ class Vocabulary:
 
     def verb(self, words: Sequence[str]) -> str:
         """Return the only verb that goes with an item; "" if there are several or none."""
-        verbs = self._verbs.get(tuple(words), ())
+        verbs = [verb for verb, items in self._by_words.items() if tuple(words) in items]
         return verbs[0] if len(verbs) == 1 else ""
 
     def sentence(self, text: str) -> str:
@@ -193,25 +185,12 @@ class Vocabulary:
         """Return the action that names a goal to the controller, in the card's grammar."""
         if not goal.item:
             return goal.text
-        count = f"{goal.count} " if goal.verb in self._with_count else ""
-        tool = f" with {goal.tool}" if goal.tool and goal.verb in self._with_tool else ""
+        lines = (line.partition(":")[0] for line in self.actions)
+        own = [form for line in lines for form in line.split(",") if f"{goal.verb} " in form]
+        counted = any(f"{goal.verb} COUNT " in form for form in own)
+        count = f"{goal.count} " if counted else ""
+        tool = f" with {goal.tool}" if goal.tool and any(" with " in form for form in own) else ""
         return f"{goal.verb} {count}{goal.item}{tool}"
-
-    @cached_property
-    def _with_count(self) -> frozenset[str]:
-        return frozenset(v for v in self.items if any(f"{v} COUNT " in f for f in self._grammar))
-
-    @cached_property
-    def _with_tool(self) -> frozenset[str]:
-        return frozenset(
-            v for v in self.items if any(f"{v} " in f and " with " in f for f in self._grammar)
-        )
-
-    @cached_property
-    def _grammar(self) -> tuple[str, ...]:
-        return tuple(
-            form.strip() for line in self.actions for form in line.partition(":")[0].split(",")
-        )
 
 
 @lru_cache(maxsize=32)
@@ -235,16 +214,13 @@ class Nearest:
         self._vocabulary = vocabulary
         self._embedding = embedding
 
-    @cached_property
-    def _embedder(self) -> Embedder:
-        return self._embedding()
-
     def __call__(self, text: str) -> str:
         """Return the nearest of `Vocabulary.names`; "" if none is near."""
         names = self._vocabulary.names
         if not names or not text.strip():
             return ""
-        cosines = self._embedder.embed(names) @ self._embedder.embed([text])[0]
+        embedder = self._embedding()
+        cosines = embedder.embed(names) @ embedder.embed([text])[0]
         best = int(cosines.argmax())
         return names[best] if cosines[best] >= FLOOR else ""
 
@@ -277,12 +253,8 @@ _TOKEN = re.compile(r"[a-z0-9]+|,")
 _OR = re.compile(r"\s+or\s+", re.IGNORECASE)
 _COUNTS = {"num", "n", "count", "number", "quantity", "amount", "qty"}
 _OBJECTS = {"obj", "object", "item", "goal", "target"}
-_NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1
-    )
-}
+_NUMERALS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {word: number for number, word in enumerate(_NUMERALS, 1)}
 _FILLERS = {"a", "an", "the", "some", "of", "more", "x", "at", "least"}
 _BY_TOOL = {"with", "on", "using", "in", "by"}
 #: The words of an item, its count, and where it ends.
@@ -386,11 +358,12 @@ class Parser:
         goal = self._named(verb, words_of(item), count)
         if goal is None:
             return None
-        materials = [pair for group in groups for pair in self._materials(group)]
+        items = [(self.vocabulary.item(words_of(name)), n) for group in groups for name, n in group]
+        materials = tuple((item, number) for item, number in items if item)
         tool = named.get("tool") or next(
             (part for part in reversed(plain) if not part.isdecimal()), ""
         )
-        return replace(goal, materials=tuple(materials), tool=self.vocabulary.item(words_of(tool)))
+        return replace(goal, materials=materials, tool=self.vocabulary.item(words_of(tool)))
 
     def _named(self, verb: str, words: Sequence[str], count: int) -> Goal | None:
         """Return the goal with this item; with its only verb if `verb` does not fit it."""
@@ -398,11 +371,6 @@ class Parser:
         if not own and (verb := self.vocabulary.verb(words)):
             own = self.vocabulary.item(words, verb)
         return Goal(verb, own, max(1, count)) if own else None
-
-    def _materials(self, pairs: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-        for name, count in pairs:
-            if item := self.vocabulary.item(words_of(name)):
-                yield item, count
 
     def _worded(self, text: str) -> Goal | None:
         """Return the goal of a sentence: mine 3 log with wooden_pickaxe."""
@@ -502,8 +470,7 @@ def _statements(text: str) -> Iterator[str]:
         plain = line if calls else re.sub(r"^#\s*(?=step|action|goal)", "", line, flags=re.I)
         if not plain or _CODE.match(plain) or _THOUGHT.match(plain):
             continue
-        parts = [part for part in re.split(r";(?=\s*\w)", plain) if part.strip()]
-        yield from parts
+        yield from (part for part in re.split(r";(?=\s*\w)", plain) if part.strip())
 
 
 def _is_step(line: str) -> bool:
@@ -569,8 +536,7 @@ class Policy:
 
         Raise Malformed, Unmet, and the errors of `act`.
         """
-        statements = _body(text)
-        self._all(statements, [MOST_STATEMENTS])
+        self._all(_body(text), [MOST_STATEMENTS])
 
     def _all(self, statements: Sequence[ast.stmt], left: list[int]) -> None:
         for statement in statements:

@@ -188,10 +188,8 @@ class MostSimilar:
         if len(goals) == 1:
             return goals[0]
         embedder = self._embedding()
-        cosines = (
-            embedder.embed([goal.words.replace("_", " ") for goal in goals])
-            @ (embedder.embed([now.observation])[0])
-        )
+        words = [goal.words.replace("_", " ") for goal in goals]
+        cosines = embedder.embed(words) @ embedder.embed([now.observation])[0]
         return goals[int(cosines.argmax())]
 
 
@@ -332,16 +330,11 @@ class Situation:
     @property
     def words(self) -> tuple[str, ...]:
         """The categorical features, each with its name."""
-        return (
-            f"verb {self.verb}",
-            f"item {self.item}",
-            f"tier {self.tier}",
-            f"biome {self.biome}",
-        )
+        return tuple(f"{name} {getattr(self, name)}" for name in ("verb", "item", "tier", "biome"))
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        return (self.distance, self.age, self.known, self.y, self.count, self.left)
+        return tuple(getattr(self, name) for name in NUMBERS)
 
 
 #: The names of `Situation.numbers` in a model's list of features.
@@ -433,11 +426,6 @@ class HorizonModel:
     right: NDArray[np.int32]
     value: NDArray[np.float32]
 
-    def features(self, goals: Sequence[Goal], now: TimeStep, card: Card) -> NDArray[np.float32]:
-        """Return a row of features for each goal."""
-        rows = [situation(goal, now, card.reading) for goal in goals]
-        return feature_rows(rows, self.words)
-
     def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return μ for each row: the mean over the trees."""
         places = np.arange(len(rows))[:, None]
@@ -452,12 +440,12 @@ class HorizonModel:
 
     def times(self, goals: Sequence[Goal], now: TimeStep, card: Card) -> list[float]:
         """Return μ of goals. Goals that gather nothing need no search: their μ is 0."""
-        predicted = self(self.features(goals, now, card))
+        situations = [situation(goal, now, card.reading) for goal in goals]
+        predicted = self(feature_rows(situations, self.words))
         gathering = card.reading.gathering
-        return [
-            float(mu) if goal.verb in gathering else 0.0
-            for goal, mu in zip(goals, predicted, strict=True)
-        ]
+        searched = [goal.verb in gathering for goal in goals]
+        times: list[float] = np.where(searched, predicted, 0.0).tolist()
+        return times
 
     def save(self, path: Path) -> None:
         """Write the model; the same numbers give the same bytes."""

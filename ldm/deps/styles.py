@@ -16,7 +16,8 @@ from ldm.agents.loop import TaskOptions
 from ldm.deps.parser import MOST_GOALS, Goal, Parser, Plan, Vocabulary, listing
 from ldm.errors import LdmError
 from ldm.reason.excerpts import without_goal
-from ldm.text import read_json
+from ldm.records import Problem, parse
+from ldm.text import read_bytes
 from ldm.types import Amount, Count, Positive
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
@@ -162,36 +163,38 @@ def _divided(env: str, place: str | None) -> Iterator[Example]:
         yield Example(one.task, opening, (Round(Plan("", goals), len(goals)),))
 
 
-def _round(data: Mapping[str, object], parser: Parser) -> Round:
-    lines = data.get("plan")
-    text = "\n".join(map(str, lines)) if isinstance(lines, list) else str(lines)
-    plan = parser.plan(text)
-    done = data.get("done")
-    described, explained = (str(data.get(name, "")) for name in ("description", "explanation"))
-    scenes, thoughts = (_texts(data.get(name)) for name in ("scenes", "thoughts"))
-    number = done if isinstance(done, int) else len(plan.goals)
-    return Round(plan, number, described, explained, scenes, thoughts)
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """A round in a file: its plan, of which all goals were done if `done` does not tell."""
+
+    plan: str | tuple[str, ...]
+    done: int | None = None
+    description: str = ""
+    explanation: str = ""
+    scenes: tuple[str, ...] = ()
+    thoughts: tuple[str, ...] = ()
 
 
-def _texts(values: object) -> tuple[str, ...]:
-    return tuple(map(str, values)) if isinstance(values, list) else ()
+def _round(noted: _Noted, parser: Parser) -> Round:
+    lines = noted.plan
+    plan = parser.plan(lines if isinstance(lines, str) else "\n".join(lines))
+    done = len(plan.goals) if noted.done is None else noted.done
+    comments = noted.description, noted.explanation
+    return Round(plan, done, *comments, noted.scenes, noted.thoughts)
 
 
-def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[Mapping[str, object]]]:
+def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[_Noted]]:
     beside = demonstrations.SHIPPED / f"{env}.jsonl" if place is None else Path(place).expanduser()
     path = beside.with_suffix(ROUNDS)
     return _read(path) if path.is_file() else {}
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path) -> Mapping[str, Sequence[Mapping[str, object]]]:
-    by_task = read_json(path)
-    if not isinstance(by_task, dict) or not all(
-        isinstance(rounds, list) and all(isinstance(one, dict) and "plan" in one for one in rounds)
-        for rounds in by_task.values()
-    ):
+def _read(path: Path) -> Mapping[str, Sequence[_Noted]]:
+    by_task = parse(read_bytes(path), dict[str, tuple[_Noted, ...]], str(path), 1, foreign=True)
+    if isinstance(by_task, Problem):
         raise LdmError(
-            f"{path} does not map task ids to rounds.",
+            f"{by_task}: this does not map task ids to rounds.",
             "A round is an object with plan, done, description and explanation "
             "(docs/usage/deps.md).",
         )

@@ -40,14 +40,9 @@ from ldm.explore.refine import (
     best_trajectory,
 )
 from ldm.explore.tree import Position, Positions
-from ldm.memory import (
-    BatchIndex,
-    FormationOptions,
-    IndexedTuple,
-    form_batch,
-    plan_batches,
-    tuples_of,
-)
+from ldm.memory import FormationOptions
+from ldm.memory.formation import form_batch, plan_batches, tuples_of
+from ldm.memory.index import BatchIndex, IndexedTuple
 from ldm.parallel import Stage
 from ldm.policy import Policy
 from ldm.types import Count, StateActionTuple, Task, Trajectory

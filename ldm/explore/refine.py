@@ -22,7 +22,9 @@ from ldm.episode import FULL_SCORE, Environment
 from ldm.errors import LdmError, RunStopped
 from ldm.explore.best_first import search
 from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, grow, path_to
-from ldm.memory import IndexedTuple, Memory, tuples_of
+from ldm.memory import Memory
+from ldm.memory.formation import tuples_of
+from ldm.memory.index import IndexedTuple
 from ldm.policy import Policy
 from ldm.reason import Answer, Process, Reasoner, State
 from ldm.runs import Run

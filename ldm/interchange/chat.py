@@ -187,29 +187,24 @@ def _is_part(value: Any) -> bool:
     return is_text or (isinstance(kind, str) and _MEDIA.search(kind) is not None)
 
 
-def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
-    """Yield (number from 1, JSON) of each line, or of each item of a JSON file's list.
-
-    A file that is not JSON is one problem. Raise LdmError if it cannot be read.
-    """
-    if path.suffix != SUFFIX:
-        yield from read_lines(path)
-        return
-    value = parse_json(read_bytes(path), str(path))
-    if isinstance(value, Problem):
-        yield value
-        return
-    several = isinstance(value, list) and not is_bare(value)
-    for number, item in enumerate(value if several else [value], 1):
-        yield number, json.dumps(item, ensure_ascii=False).encode()
-
-
 def each(
     path: Path, parse: Callable[[bytes, str, int, A], R | Problem], assumed: A
 ) -> Iterator[R | Problem]:
-    """Yield the result of `parse(document, file, number, assumed)` for each document of a file."""
-    for one in documents(path):
-        yield one if isinstance(one, Problem) else parse(one[1], str(path), one[0], assumed)
+    """Yield the result of `parse(document, file, number, assumed)` for each document of a file.
+
+    These are its lines, or the items of a JSON file's list. A file that is not JSON is one problem.
+    Raise LdmError if it cannot be read.
+    """
+    documents: Iterable[tuple[int, bytes]] = read_lines(path)
+    if path.suffix == SUFFIX:
+        value = parse_json(read_bytes(path), str(path))
+        if isinstance(value, Problem):
+            yield value
+            return
+        items = value if isinstance(value, list) and not is_bare(value) else [value]
+        documents = enumerate((json.dumps(one, ensure_ascii=False).encode() for one in items), 1)
+    for number, document in documents:
+        yield parse(document, str(path), number, assumed)
 
 
 def is_bare(value: Any) -> bool:

@@ -4,7 +4,7 @@
 `Memory.retrieve` recalls the tuples that fit a state; with `create=True` it opens one that grows
 one episode at a time (`ldm.memory.growing`). `extend` adds the tuples of a refinement as the next
 generation, `hide` adds one that does not recall some tuples, and `rollback` goes back to an earlier
-one. `environments`, `generations` and `inspect` list the contents.
+one. `environments`, `generations` and `inspect` list the contents. Types are in the modules.
 
 A memory is a directory or a Chroma server (its http(s) address) with one part per environment.
 Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
@@ -25,20 +25,12 @@ from ldm.errors import MemoryStoreError
 from ldm.memory import places
 from ldm.memory.changes import extend, hide, rollback
 from ldm.memory.chroma import is_server
-from ldm.memory.formation import (
-    BuildResult,
-    Failures,
-    FormationOptions,
-    build,
-    form_batch,
-    plan_batches,
-    tuples_of,
-)
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
+from ldm.memory.formation import FormationOptions, build
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier
 from ldm.memory.lessons import Contents, relevance_of, rules_of
 from ldm.memory.places import environments, generations, load
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Mask, Rows, outcome_counts, type_sizes
+from ldm.memory.rows import Mask, Rows
 from ldm.reason import Reasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Recall, StateActionTuple, stable_seed
@@ -236,8 +228,7 @@ class Memory:
 
         limit: the maximum number of them; 0 for all. kind: see `kind_of`.
         """
-        batches = self._retriever.batches_of(self.kind_of(goal, kind))
-        return batches[:limit] if limit else batches
+        return self._retriever.batches_of(self.kind_of(goal, kind))[: limit or None]
 
     def retrieve(
         self,
@@ -362,27 +353,6 @@ class Memory:
 #: Reads the contents of a memory without loading an embedder.
 inspect = load
 
-
-__all__ = [
-    "BatchIndex",
-    "BuildResult",
-    "Contents",
-    "Failures",
-    "FormationOptions",
-    "Generation",
-    "IndexedTuple",
-    "Memory",
-    "OnProgress",
-    "build",
-    "environments",
-    "extend",
-    "form_batch",
-    "generations",
-    "hide",
-    "inspect",
-    "outcome_counts",
-    "plan_batches",
-    "rollback",
-    "tuples_of",
-    "type_sizes",
-]
+#: What is done with memories; the types of their parts are imported from the modules.
+__all__ = ["FormationOptions", "Memory", "build", "environments", "extend", "generations", "hide"]
+__all__ += ["inspect", "rollback"]

@@ -50,8 +50,6 @@ WRITE_ROWS = 500
 READ_ROWS = 5_000
 #: Timeouts in seconds of the first request to a server, and of any other one.
 ANSWER, REPLY = 20.0, 300.0
-#: Counts of equal goals, observations and actions, which new tuples change in old rows.
-EVIDENCE = ("tried", "succeeded", "failed")
 #: Of an index file of hnswlib: version, offset, capacity, elements, bytes per element.
 INDEX_HEADER = struct.Struct("<i4Q")
 #: Everything of a row.
@@ -99,23 +97,20 @@ def is_server(location: str) -> bool:
     """
     if not location.lower().startswith(("http://", "https://")):
         return False
-    try:
-        parts = urlsplit(location)
-        plain = "@" not in parts.netloc and not parts.query and not parts.fragment
-    except ValueError:  # not an address, which opening it will report
-        parts, plain = urlsplit(""), not set("@?#") & set(location)
-    if not plain:
+    if {*"@?#"} & {*location}:
         guard(url_secrets(location))
         raise MemoryStoreError(
             f"The address of the memory ({bare_url(location)}) carries more than host and "
             "port, such as a password: it would be shown and recorded.",
             f"Leave that out. {LET_IN}",
         )
-    if parts.path not in ("", "/"):
+    scheme, _, rest = location.partition("://")
+    host, slash, path = rest.partition("/")
+    if path:
         raise MemoryStoreError(
-            f"The address of the memory ({location}) has a path, {parts.path}, and a Chroma server "
-            "has none.",
-            f"Use {parts.scheme}://{parts.netloc}.",
+            f"The address of the memory ({location}) has a path, {slash}{path}, and a Chroma "
+            "server has none.",
+            f"Use {scheme}://{host}.",
         )
     return True
 
@@ -357,10 +352,12 @@ class TupleRows:
         self._same = np.unique(rows.same_texts(), return_inverse=True)[1]
         won = rows.with_outcome(lambda x: x is not None and not x.fell_short)
         lost = rows.with_outcome(lambda x: x is not None and x.score <= 0)
-        self._evidence = [
-            np.bincount(self._same, mask & ~self.hidden).astype(int).tolist()
-            for mask in (np.ones(len(rows), np.bool_), won, lost)
-        ]
+        counted = {"tried": np.full(len(rows), True), "succeeded": won, "failed": lost}
+        # Of equal goals, observations and actions: new tuples change these in old rows.
+        self._evidence = {
+            name: np.bincount(self._same, mask & ~self.hidden).astype(int).tolist()
+            for name, mask in counted.items()
+        }
 
     def changed(self, before: Generation) -> tuple[Mask, Mask]:
         """Return masks of what the generation after `before` changes, and of what it moves.
@@ -374,7 +371,7 @@ class TupleRows:
         trajectories = self._rows.columns["trajectory_id"]
         related = np.isin(self._same, self._same[changed])
         related |= np.isin(trajectories, trajectories[changed])
-        return changed | related, moved
+        return related, moved
 
     def part(self, numbers: Numbers) -> list[Row]:
         """Return the rows of these tuples."""
@@ -392,10 +389,7 @@ class TupleRows:
             "observation_type": goal_type.observation_types[o],
             "observation_type_id": f"{batch}/{g}/{o}",
             **{"step": one.step, "generation": one.generation, "same": stable_hash(*key)},
-            **{
-                name: counts[self._same[i]]
-                for name, counts in zip(EVIDENCE, self._evidence, strict=True)
-            },
+            **{name: counts[self._same[i]] for name, counts in self._evidence.items()},
         }
         if one.outcome is not None:
             metadata["score"] = one.outcome.score
@@ -431,20 +425,16 @@ def _steps_before(rows: Rows, hidden: Mask) -> list[int]:
     columns, texts = rows.columns, rows.distinct("observation")
     cut = {i: text[:PAST_OBSERVATION] for i, text in texts.items()}
     names = ("trajectory_id", "past", "observation", "action")
+    steps = list(zip(*(columns[name].tolist() for name in names), strict=True))
     ends: dict[tuple[int, int, str, int], int] = {}
-    for i, values in enumerate(zip(*(columns[name].tolist() for name in names), strict=True)):
-        trajectory, past, observation, action = values
+    for i, (trajectory, past, observation, action) in enumerate(steps):
         if not hidden[i]:
             ends.setdefault((trajectory, past, cut[observation], action), i)
-    before = []
-    for trajectory, past in zip(
-        columns["trajectory_id"].tolist(), columns["past"].tolist(), strict=True
-    ):
-        if past < 0:
-            before.append(-1)
-            continue
-        parent, observation, action = rows.pasts[past].tolist()
-        before.append(ends.get((trajectory, parent, rows.texts[observation], action), -1))
+    before = [-1] * len(steps)
+    for i, (trajectory, past, *_) in enumerate(steps):
+        if past >= 0:
+            parent, observation, action = rows.pasts[past].tolist()
+            before[i] = ends.get((trajectory, parent, rows.texts[observation], action), -1)
     return before
 
 

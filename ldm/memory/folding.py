@@ -64,9 +64,7 @@ def fold(order: Order, embedder: Embedder) -> None:
     with record.writing(order.location, order.patience):
         folder = record.folder_of(order.location, order.env)
         listed = record.manifest(folder)
-        base = nothing(order.env, embedder)
-        if listed:
-            base = record.load(order.location, order.env)
+        base = record.load(order.location, order.env) if listed else nothing(order.env, embedder)
         events, end = EpisodeLog(folder).read(listed.log if listed else NOWHERE)
         episodes = Episodes()
         finished = episodes.take(event for _, event in events)

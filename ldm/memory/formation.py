@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from ldm.memory import places
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
 from ldm.memory.lessons import EMBEDDED, Contents, nothing
 from ldm.memory.rows import Rows
-from ldm.parallel import both, give_back, iterate_concurrently, map_concurrently
+from ldm.parallel import both, give_back, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
@@ -371,7 +371,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     """Form all batches of n ≥ 1 new trajectories; return the generation after `base` with them."""
     number = base.generation.number + 1
     plans = plan_batches(new, options, [batch.id for batch in base.batches])
-    formed = [*_formed(plans, options, reasoner, number, on_progress)]
+    formed = _formed(plans, options, reasoner, number, on_progress)
     rows = [row for batch in formed for row in batch.rows]
     settings = {
         "batch_size": str(options.batch_size),
@@ -397,8 +397,8 @@ def _formed(
     reasoner: Reasoner,
     number: int,
     on_progress: OnProgress,
-) -> Iterator[FormedBatch]:
-    """Yield the batches of generation `number`, formed concurrently if the reasoner can."""
+) -> list[FormedBatch]:
+    """Return the batches of generation `number`, formed concurrently if the reasoner can."""
     count, done, lock = sum(len(plan.trajectories) for plan in plans), 0, threading.Lock()
 
     def tuples_from(one: Trajectory) -> list[StateActionTuple]:
@@ -413,8 +413,7 @@ def _formed(
     def formed(plan: BatchPlan) -> FormedBatch:
         return form_batch(plan, reasoner, number, tuples_from)
 
-    with closing(iterate_concurrently(formed, plans, reasoner.concurrency)) as batches:
-        yield from batches
+    return map_concurrently(formed, plans, reasoner.concurrency)
 
 
 def _refused(

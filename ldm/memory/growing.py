@@ -28,35 +28,22 @@ from ldm import records
 from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.caching import VectorFile
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Memory, changes, record
+from ldm.memory import Memory, changes, log, record
 from ldm.memory.exact import Pending, Texts, texts_of
 from ldm.memory.filters import EVERYTHING, Filter, Outcomes, Where
 from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, check_embedder
 from ldm.memory.lessons import Known, nothing, rules_of
-from ldm.memory.log import (
-    MAX_TEXT,
-    Add,
-    Begin,
-    Correct,
-    EpisodeLog,
-    Episodes,
-    Event,
-    Rate,
-    present,
-    recorded_task,
-    task_id,
-)
 from ldm.memory.places import refuse_server
 from ldm.memory.recalls import MARGIN, Recalls, Trial, arranged, unlike, weighed
 from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Mask, Rows, Vectors
-from ldm.parallel import ForkLock, process_of
+from ldm.parallel import ForkLock, cached, process_of
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
+from ldm.types import Origin, Recall, StateActionTuple, Task, Trajectory, stable_hash
 
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
@@ -89,7 +76,7 @@ class _View:
     known: set[str]
     place: Place
     states: tuple[tuple[int, ...], ...]
-    episodes: Episodes = field(default_factory=Episodes)
+    episodes: log.Episodes = field(default_factory=log.Episodes)
     rated: dict[str, list[Trial]] = field(default_factory=dict)
 
     @property
@@ -122,9 +109,9 @@ class GrowingMemory:
         self._condense = condense
         self._reasoner = OfflineReasoner(embedder)
         self._folder = record.folder_of(self.location, env)
-        self._log = EpisodeLog(self._folder, embedder.name)
+        self._log = log.EpisodeLog(self._folder, embedder.name)
         self._vectors = VectorFile(self._folder, embedder)
-        self._rules: tuple[tuple[int, ...], dict[Filter, Rules]] = ((), {})
+        self._rules: dict[tuple[tuple[int, ...], Filter], Rules] = {}
         self._lock = ForkLock()
         #: What forms a batch, by the process that started it: a fork of that has none.
         self._folding: dict[int, subprocess.Popen[str]] = {}
@@ -165,7 +152,7 @@ class GrowingMemory:
         if not (create or exists):
             raise record.missing(place, env)
         present = record.generations(place, env) if exists else ()
-        name = present[-1].embedder if present else EpisodeLog(folder).embedder()
+        name = present[-1].embedder if present else log.EpisodeLog(folder).embedder()
         model = chosen_embedder(embedder, name or None)
         check_embedder(env, name or model.name, model.name)
         recorded = present[-1].settings.get("batch_size", "") if present else ""
@@ -215,8 +202,10 @@ class GrowingMemory:
         """
         name = stable_hash(time.time_ns(), os.getpid(), next(_numbers))
         texts = plain_text("goal", goal), plain_text("kind", kind), plain_text("source", source)
-        task = recorded_task(name, self.env, *texts)
-        first = Begin(name, task, origin, present(), labels("scope", scope), labels("tags", tags))
+        task = Task(log.task_id(name), self.env, log.SPLIT, *texts)
+        first = log.Begin(
+            name, task, origin, log.present(), labels("scope", scope), labels("tags", tags)
+        )
         self._append([first])
         return Recording(self, first, [])
 
@@ -271,8 +260,8 @@ class GrowingMemory:
             raise ValueError("the trajectory holds no action")
         texts = [trajectory.task.goal, trajectory.opening]
         texts += [text for step in trajectory.steps for text in (step.action, step.observation)]
-        if max(map(len, texts)) > MAX_TEXT:
-            raise ValueError(f"a text has more than {MAX_TEXT:,} characters")
+        if max(map(len, texts)) > log.MAX_TEXT:
+            raise ValueError(f"a text has more than {log.MAX_TEXT:,} characters")
         view = self._current()
         if trajectory.id in view.known:
             ids = _of_episode(view.base, trajectory.id)
@@ -280,7 +269,7 @@ class GrowingMemory:
                 return False
             changes.show(self.location, self.env, ids)
             return True
-        self._append([Add(trajectory, present())], texts_of_trajectories([trajectory]))
+        self._append([log.Add(trajectory, log.present())], texts_of_trajectories([trajectory]))
         return True
 
     def recall(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -402,9 +391,9 @@ class GrowingMemory:
         ids = frozenset(self._ids_of(episode))
         parts = self._current().parts
         first = next(one for part in parts for one in part.rows.take(part.rows.named(ids)).tuples)
-        recorded = first.task_id.startswith(task_id(""))
-        name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
-        self._append([Correct(name, float(score), present())])
+        recorded = first.task_id.startswith(log.task_id(""))
+        name = first.task_id.removeprefix(log.task_id("")) if recorded else first.trajectory_id
+        self._append([log.Correct(name, float(score), log.present())])
         if folded := self._current().base.rows.ids & ids:
             changes.rewrite_outcomes(self.location, self.env, folded, score)
 
@@ -434,7 +423,7 @@ class GrowingMemory:
         )
 
     def _forget(
-        self, chosen: Callable[[Rows], Mask], began: Callable[[Begin], bool], *, purge: bool
+        self, chosen: Callable[[Rows], Mask], began: Callable[[log.Begin], bool], *, purge: bool
     ) -> int:
         """Forget tuples; erase also the episodes of which there are none, which began so."""
         self.fold()
@@ -443,7 +432,7 @@ class GrowingMemory:
         ids = base.rows.take(matches).ids
         if purge:
             events = [event for _, event in self._log.read()[0]]
-            names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
+            names = [one.episode for one in events if isinstance(one, log.Begin) and began(one)]
             if ids or names:
                 changes.purge(self.location, self.env, ids, episodes=names, everything=True)
         elif ids:
@@ -456,7 +445,7 @@ class GrowingMemory:
 
         Tuples that were formed from files are not episodes: `ldm memory export` writes them.
         """
-        finished = Episodes().take(event for _, event in self._log.read()[0])
+        finished = log.Episodes().take(event for _, event in self._log.read()[0])
         accepted = Filter.of(where)
         chosen = [one for one in finished.values() if accepted.takes(one)]
         return records.write(Path(path), chosen)
@@ -490,12 +479,11 @@ class GrowingMemory:
         kind: only of this kind of task; None for all. where: learnt from these tuples alone.
         """
         view, accepted = self._current(), Filter.of(where)
-        pointer, learnt = self._rules
-        if pointer != view.states[0] or len(learnt) >= MOST_RULES:
-            self._rules = view.states[0], (learnt := {})
-        if accepted not in learnt:
-            learnt[accepted] = rules_of(_tuples(view.parts, accepted))
-        return learnt[accepted].of_kind(kind)
+        rules = cached(
+            *(self._rules, (view.states[0], accepted)),
+            *(lambda: rules_of(_tuples(view.parts, accepted)), MOST_RULES),
+        )
+        return rules.of_kind(kind)
 
     def fold(self) -> Generation | None:
         """Form all finished episodes into the next generation, which commands see.
@@ -528,7 +516,7 @@ class GrowingMemory:
 
     # What `Recording` needs.
 
-    def _append(self, events: Sequence[Event], texts: Sequence[str] = ()) -> None:
+    def _append(self, events: Sequence[log.Event], texts: Sequence[str] = ()) -> None:
         """Append events to the log. texts: those of the episode that they complete."""
         self._embed(texts)  # no lock is held meanwhile; the embedder remembers them
         with self._lock:
@@ -563,7 +551,7 @@ class GrowingMemory:
         states = self._states()
         if view is not None and view.states[0] == states[0]:
             events, place = self._log.read(view.place)
-            corrected = any(isinstance(one, Correct) for _, one in events)
+            corrected = any(isinstance(one, log.Correct) for _, one in events)
             if place.log == view.place.log and not corrected:
                 self._take(view, events)
                 view.place, view.states = place, states
@@ -580,10 +568,10 @@ class GrowingMemory:
         self._take(made, events)
         return made
 
-    def _take(self, view: _View, events: Sequence[tuple[int, Event]]) -> None:
+    def _take(self, view: _View, events: Sequence[tuple[int, log.Event]]) -> None:
         """Add what events tell to a view."""
         for at, event in events:
-            if isinstance(event, Rate):
+            if isinstance(event, log.Rate):
                 for name in event.tuples:
                     trial = Trial(event.time, at, (1 + event.reward) / 2)
                     view.rated.setdefault(name, []).append(trial)
@@ -601,13 +589,13 @@ class GrowingMemory:
 
     def _rate(self, tuples: Iterable[str], reward: float) -> None:
         """Append feedback on tuples."""
-        self._append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
+        self._append([log.Rate(tuple(dict.fromkeys(tuples)), float(reward), log.present())])
 
     def _weighed(
         self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter
     ) -> list[Recall]:
         """Return recalls with their evidence."""
-        parts, now = [part.exact for part in view.parts], present()
+        parts, now = [part.exact for part in view.parts], log.present()
         recalls, latest = [], dict[str, list[Trial]]()
         for one in chosen:
             action, least = one.tuple.action, one.similarity - MARGIN

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 from ldm import records
 from ldm.errors import MemoryStoreError
@@ -119,7 +119,7 @@ class Rate:
 
 Event = Begin | StepTaken | Finish | Correct | Add | Rate
 LINES: Mapping[bytes, type[Event | Log]] = {
-    one.__name__.encode(): one for one in (Log, Begin, StepTaken, Finish, Correct, Add, Rate)
+    one.__name__.encode(): one for one in get_args(Event | Log)
 }
 
 
@@ -319,11 +319,6 @@ def present() -> float:
 def task_id(episode: str) -> str:
     """Return the id of the task that a recorded episode stands for."""
     return f"recorded/{episode}"
-
-
-def recorded_task(episode: str, env: str, goal: str, kind: str, source: str) -> Task:
-    """Return the task that a recorded episode stands for."""
-    return Task(task_id(episode), env, SPLIT, goal, kind, source)
 
 
 def _trajectory(begin: Begin, steps: Sequence[StepTaken], finish: Finish) -> Trajectory:

@@ -245,17 +245,14 @@ def skill(name: str, env: str, kind: str, rules: Rules, goals: Sequence[str]) ->
     task = _line(f"{kind} tasks of {env}" if kind else f"tasks of {env}")
     count = f"{first.of_worked} episodes that worked and {first.of_failed} that failed"
     about = f"How to do {task}, learnt from {count}. Use it for goals such as: {'; '.join(goals)}"
-    head = [
-        "---",
-        f"name: {name}",
-        f"description: {json.dumps(about[:DESCRIPTION], ensure_ascii=False)}",
-    ]
-    head += ["metadata:", OURS, "---", "", f"# {task[:1].upper()}{task[1:]}"]
-    return "\n".join([*head, *(line for part in _parts(rules) for line in part)]) + "\n"
+    described = json.dumps(about[:DESCRIPTION], ensure_ascii=False)
+    head = ["---", f"name: {name}", f"description: {described}", "metadata:", OURS, "---"]
+    head += ["", f"# {task[:1].upper()}{task[1:]}"]
+    return "\n".join([*head, *_parts(rules)]) + "\n"
 
 
-def _parts(rules: Rules) -> Iterator[list[str]]:
-    """Yield the parts of a skill that are not empty."""
+def _parts(rules: Rules) -> Iterator[str]:
+    """Yield the lines of the parts of a skill that are not empty."""
     usual = [x for x in rules.habits if x.worked and x.worked >= USUAL * x.of_worked]
     steps = [f"{x.action} (in {x.worked} of {x.of_worked} episodes)" for x in usual]
     failed = [
@@ -270,9 +267,9 @@ def _parts(rules: Rules) -> Iterator[list[str]]:
     yield from _part("What the record does not settle", rules.contradictions)
 
 
-def _part(title: str, texts: Iterable[str], mark: str = "-") -> Iterator[list[str]]:
-    if lines := [f"{mark} {_line(text)}" for text in texts]:
-        yield ["", f"## {title}", "", *lines]
+def _part(title: str, texts: Iterable[str], mark: str = "-") -> list[str]:
+    lines = [f"{mark} {_line(text)}" for text in texts]
+    return ["", f"## {title}", "", *lines] if lines else []
 
 
 def _line(text: str) -> str:

@@ -28,7 +28,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
@@ -36,7 +35,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from ldm import records
-from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
+from ldm.errors import LdmError, MemoryLocked, MemoryStoreError, did_you_mean
 from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
 from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights
 from ldm.memory.lessons import Contents, packed, unpacked
@@ -242,13 +241,10 @@ def missing(location: str, env: str) -> MemoryStoreError:
             f"{location} holds no complete generation of {env} yet.",
             "Wait until `ldm build-memory` has ended, or run it again.",
         )
-    close = get_close_matches(env, names, n=1)
     holds = f"It holds {', '.join(names)}. " if names else ""
     return MemoryStoreError(
         f"{location} holds no memory of {env}.",
-        f"Did you mean {close[0]}? {holds}".strip()
-        if close
-        else f"{holds}Make one with `ldm build-memory DATA`.",
+        f"{did_you_mean(env, names)}{holds}Make one with `ldm build-memory DATA`.",
     )
 
 

@@ -223,18 +223,18 @@ class Retriever(Tree):
         return score(near, self._cosines(rows, query.observation_vector))
 
     @cached_property
-    def _by_goals(self) -> tuple[Numbers, Array, Array, Array]:
-        """All rows sorted by their goal; each goal's vector, number of rows, and first of them."""
+    def _by_goals(self) -> tuple[Array, Array, list[Numbers]]:
+        """The vector of each goal, the number of its rows, and these."""
         goals = self.rows.columns["goal_vector"]
         numbers, counts = np.unique(goals, return_counts=True)
         order = np.argsort(goals, kind="stable")
-        return order, numbers, counts, np.cumsum(counts) - counts
+        return numbers, counts, np.split(order, np.cumsum(counts)[:-1])
 
     def _nearest_goals(self, vector: Vectors) -> _Goals:
         """Return the goals, the nearest to one with a vector first."""
 
         def made() -> _Goals:
-            _, numbers, counts, _ = self._by_goals
+            numbers, counts, _ = self._by_goals
             cosines = np.vecdot(self.rows.vectors[numbers], vector).astype(np.float64)
             ranks = np.argsort(-cosines, kind="stable")
             return _Goals(ranks, cosines[ranks], np.cumsum(counts[ranks]))
@@ -266,7 +266,7 @@ class Retriever(Tree):
 
         hidden: as in `search`. count: of the rows that are needed at most; 0 for all.
         """
-        goals = self._nearest_goals(query.goal_vector)
+        goals, (_, counts, of_goals) = self._nearest_goals(query.goal_vector), self._by_goals
         searched = np.zeros(len(self.rows), np.bool_)
         for part in map(self.spans.__getitem__, spans):
             searched[part] = True if hidden is None else ~hidden[part]
@@ -276,7 +276,9 @@ class Retriever(Tree):
         while left:
             before = int(goals.ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(goals.ends, before + size)))
-            rows, near = self._rows_of(goals, start, stop)
+            ranks = goals.ranks[start:stop]
+            rows = np.concatenate([of_goals[rank] for rank in ranks.tolist()])
+            near = np.repeat(goals.cosines[start:stop], counts[ranks])
             start, size = stop, 2 * size
             inside = searched[rows]
             rows, near = rows[inside], near[inside]
@@ -291,15 +293,6 @@ class Retriever(Tree):
                 ready = similar > bound(float(goals.cosines[start]))
             yield self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
-
-    def _rows_of(self, goals: _Goals, start: int, stop: int) -> tuple[Numbers, Floats]:
-        """Return the rows of some goals, and the cosines of these."""
-        order, _, counts, firsts = self._by_goals
-        ranks = goals.ranks[start:stop]
-        sizes = counts[ranks]
-        places = np.repeat(firsts[ranks] - np.cumsum(sizes) + sizes, sizes)
-        rows = order[places + np.arange(len(places))]
-        return rows, np.repeat(goals.cosines[start:stop], sizes)
 
     def _in_order(self, rows: Numbers, similar: Floats) -> list[tuple[int, float, int, int]]:
         order = np.lexsort((self.rows.columns["id"][rows], -similar))

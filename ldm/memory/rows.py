@@ -167,19 +167,14 @@ class Rows:
 
     def spans(self) -> dict[Span, slice]:
         """Return the span of rows of each batch, goal type and cell; they must be in order."""
-        spans, names = dict[Span, slice](), ("batch", "goal_type", "observation_type")
-        begins = np.zeros(len(self), np.bool_)
-        begins[:1] = True
-        for depth, name in enumerate(names, 1):
-            begins[1:] |= np.diff(self.columns[name]) != 0
-            starts = np.flatnonzero(begins)
-            places = zip(
-                *(self.columns[one][starts].tolist() for one in names[:depth]), strict=True
-            )
-            for (batch, *types), span in zip(
-                places, pairwise([*starts.tolist(), len(self)]), strict=True
-            ):
-                spans[self.texts[batch], *types] = slice(*span)
+        names = ("batch", "goal_type", "observation_type")
+        cells = np.column_stack([self.columns[name] for name in names])
+        spans: dict[Span, slice] = {}
+        for depth in (1, 2, 3):
+            begins = np.diff(cells[:, :depth], axis=0, prepend=-1).any(axis=1)
+            for start, end in pairwise([*np.flatnonzero(begins).tolist(), len(self)]):
+                batch, *types = cells[start, :depth].tolist()
+                spans[self.texts[batch], *types] = slice(start, end)
         return spans
 
     def same_texts(self) -> Numbers:

@@ -75,12 +75,10 @@ def labels_of(runs: Sequence[ReadRun]) -> list[str]:
     evaluations = [one.spec for one in runs if isinstance(one.spec, Evaluate)]
     named = iter(labels(evaluations))
     plain = [next(named) if isinstance(one.spec, Evaluate) else _named(one.spec) for one in runs]
-    places: dict[str, int] = {}
-    result = []
-    for name in plain:
-        places[name] = places.get(name, 0) + 1
-        result.append(f"{name} #{places[name]}" if plain.count(name) > 1 else name)
-    return result
+    return [
+        f"{name} #{plain[:place].count(name) + 1}" if plain.count(name) > 1 else name
+        for place, name in enumerate(plain)
+    ]
 
 
 def _named(spec: Refine | OptimisePlan) -> str:

@@ -22,7 +22,9 @@ from ldm.errors import LdmError
 from ldm.explore import ExplorationSetup
 from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import Models
-from ldm.memory import Contents, Generation, Memory, environments, generations, inspect
+from ldm.memory import Memory, environments, generations, inspect
+from ldm.memory.index import Generation
+from ldm.memory.lessons import Contents
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Reasoner
 from ldm.reason.offline import OfflineReasoner

@@ -22,9 +22,9 @@ from ldm.episode import EnvironmentBase
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import ModelOptions, Models
-from ldm.memory import BuildResult, FormationOptions, build, environments, form_batch, inspect
+from ldm.memory import FormationOptions, build, environments, inspect
 from ldm.memory.chroma import is_server
-from ldm.memory.formation import BatchPlan
+from ldm.memory.formation import BatchPlan, BuildResult, form_batch
 from ldm.memory.record import CALLS
 from ldm.reason import Reasoner
 from ldm.reason.offline import OfflineReasoner

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldm.config import Evaluate
 from ldm.llm.models import listed
-from ldm.memory import Contents
+from ldm.memory.lessons import Contents
 from ldm.run.builders import agent_of, card_of, option_names
 from ldm.run.engine import Member
 from ldm.run.runtime import Runtime

@@ -13,7 +13,8 @@ from ldm.config import Evaluate, Section, full_location, load
 from ldm.envs import load_env
 from ldm.errors import LdmError
 from ldm.llm.models import listed
-from ldm.memory import Contents, environments, inspect
+from ldm.memory import environments, inspect
+from ldm.memory.lessons import Contents
 from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec

@@ -22,7 +22,9 @@ from ldm.explore import ExplorationSetup, Verdict, evaluated_leak_keys, judge, n
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
 from ldm.explore.tree import Position, Positions
-from ldm.memory import Contents, FormationOptions, Generation, extend, generations, inspect
+from ldm.memory import FormationOptions, extend, generations, inspect
+from ldm.memory.index import Generation
+from ldm.memory.lessons import Contents
 from ldm.reason.rules import FactReader, Rule, descriptions, holds
 from ldm.reason.vocabulary import Lesson
 from ldm.run import builders, engine

@@ -17,7 +17,7 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
-    from ldm.memory import OnProgress
+    from ldm.memory.index import OnProgress
     from ldm.parallel import Backend
     from ldm.types import EpisodeResult
 

@@ -20,21 +20,8 @@ import numpy as np
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Memory
-from ldm.memory.chroma import (
-    ALL,
-    LEVELS,
-    NAMED,
-    Row,
-    Store,
-    chroma_errors,
-    document_of,
-    drop_collections,
-    is_unreachable,
-    publish,
-    rows_of,
-    type_id,
-)
+from ldm.memory import Memory, chroma
+from ldm.memory.chroma import Row, Store, chroma_errors
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
 from ldm.memory.lessons import Contents, unpacked
 from ldm.memory.record import Manifest, chosen_of
@@ -68,7 +55,7 @@ class _Store(Store):
             try:
                 return request()
             except Exception as error:
-                if not is_unreachable(error):
+                if not chroma.is_unreachable(error):
                     break
                 time.sleep(PAUSE * 4**attempt)
         with chroma_errors(self.location):
@@ -119,7 +106,7 @@ def commit(
         raise MemoryStoreError(
             f"The memory of {env} at {address} has changed meanwhile.", "Repeat the command."
         )
-    publish(contents, address, on_progress, generations=(*before, contents.generation))
+    chroma.publish(contents, address, on_progress, generations=(*before, contents.generation))
 
 
 def generations(address: str, env: str) -> tuple[Generation, ...]:
@@ -236,7 +223,7 @@ class _Held:
         m = row.metadata
         rest = json.loads(m["ldm"])
         goal_type, observation_type = m["observation_type_id"].rsplit("/", 2)[1:]
-        texts = {**rest, **{column: m[name] for column, name in NAMED.items()}}
+        texts = {**rest, **{column: m[name] for column, name in chroma.NAMED.items()}}
         texts["observation"] = _observation_in(row.document, m["goal"], m["action"])
         numbers = {
             **{"step": m["step"], "generation": m["generation"], "time": m.get("time", 0.0)},
@@ -251,23 +238,19 @@ class _Held:
         """The tuple without its past."""
         return self.row.tuple
 
-    def with_past(self, past: Past) -> StateActionTuple:
-        """Return the whole tuple."""
-        return replace(self.source, history=replace(self.source.history, past=past))
+    def similarity(self, query: Query) -> float:
+        """Return the similarity to a query."""
+        goal, observation = np.split(self.vector, 2)
+        near = np.vecdot(goal, query.goal_vector)
+        return float(score(near, np.vecdot(observation, query.observation_vector)))
 
 
 def _observation_in(document: str, goal: str, action: str) -> str:
     """Return the observation in a document."""
     observation = document[len(f"goal: {goal}\nobservation: ") : -len(f"\naction: {action}")]
-    if document_of(goal, observation, action) != document:
+    if chroma.document_of(goal, observation, action) != document:
         raise ValueError("the document of a tuple does not fit its goal and action")
     return observation
-
-
-def _place_of(name: str, level: str) -> Span:
-    """Return the place of the type with an id."""
-    batch, *numbers = name.rsplit("/", 1 if level == LEVELS[2] else 2)
-    return batch, *map(int, numbers)
 
 
 def _collected(held: Iterable[_Held], record: Generation) -> Rows:
@@ -275,9 +258,14 @@ def _collected(held: Iterable[_Held], record: Generation) -> Rows:
     links = {one.id: one for one in held}
     builder = RowsBuilder(Rows.empty(record.env, record.dimension))
     for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
-        row = replace(one.row, tuple=one.with_past(_past(one, links)))
+        row = replace(one.row, tuple=_with_past(one.source, _past(one, links)))
         builder.add_rows([row], [one.vector.reshape(2, -1)])
     return builder.collected()
+
+
+def _with_past(one: StateActionTuple, past: Past) -> StateActionTuple:
+    """Return a tuple with its past."""
+    return replace(one, history=replace(one.history, past=past))
 
 
 def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
@@ -292,7 +280,7 @@ def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
 def drop(address: str, env: str) -> None:
     """Remove everything of an environment."""
     with chroma_errors(address), Store(address, env) as store:
-        drop_collections(store)
+        chroma.drop_collections(store)
 
 
 # --- A memory that is queried
@@ -382,10 +370,6 @@ class ServerMemory(Memory):
         view._hidden = lambda one: before(one) or one.id in ids or one.source.trajectory_id in whole
         return view
 
-    def with_rows(self, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex] = ()) -> Memory:
-        """Return a copy of the whole memory, downloaded, with `rows` added; nothing is stored."""
-        return Memory(self.contents, self._embedder).with_rows(rows, batches)
-
     def sample(self, k: int, seed: int) -> list[Recall]:
         """Draw `k` tuples at random from the whole memory, as a control.
 
@@ -403,11 +387,12 @@ class _ServerRetriever(Retriever):
     def __init__(self, store: _Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
         self._store = store
         self._snapshot = snapshot
-        views = {}
+        views: dict[Span, TypeView] = {}
         for row in store.asking(lambda: [*store.rows("types")]):
             if snapshot.shows(m := row.metadata):
                 view = TypeView(m["name"], tuple(json.loads(m["examples"])), row.vector)
-                views[_place_of(row.id, m["level"])] = view
+                types = row.id.removeprefix(m["batch"]).strip("/").split("/")
+                views[m["batch"], *map(int, types)] = view
         Tree.__init__(self, batches, sorted({*views, *(one[:1] for one in views)}))
         self._views = views
         self._rows_by_id: dict[str, _Held] = {}
@@ -417,10 +402,12 @@ class _ServerRetriever(Retriever):
         """Return a type, as it was published."""
         return self._views[span]
 
-    def _get(self, parts: Sequence[str], *, include: Sequence[str] = ALL, **what: Any) -> list[Row]:
+    def _get(
+        self, parts: Sequence[str], *, include: Sequence[str] = chroma.ALL, **what: Any
+    ) -> list[Row]:
         """Return the rows with some ids or some metadata."""
         pages = (self._store.answered(part, "get", include=list(include), **what) for part in parts)
-        return [row for page in pages if page is not None for row in rows_of(page)]
+        return [row for page in pages if page is not None for row in chroma.rows_of(page)]
 
     @property
     def _parts(self) -> list[str]:
@@ -430,61 +417,43 @@ class _ServerRetriever(Retriever):
     def _ranked(
         self, spans: Sequence[Span], query: Query, hidden: Any, count: int = 0
     ) -> Iterator[list[tuple[Any, float, Any, Any]]]:
-        """Yield (row, similarity, trajectory, texts) in parts, the best first."""
-        name = ("batch", "goal_type_id", "observation_type_id")[len(spans[0]) - 1]
-        everywhere = len(spans[0]) == 1 and len(spans) == len(self.batches)
-        where = None if everywhere else {name: {"$in": [*map(type_id, spans)]}}
-        vector = np.concatenate([query.goal_vector, query.observation_vector])
-
-        def exact(one: _Held) -> float:
-            goal, observation = np.split(one.vector, 2)
-            near = np.vecdot(goal, query.goal_vector)
-            return float(score(near, np.vecdot(observation, query.observation_vector)))
-
-        for part in self._nearest_rows(vector, where, exact, lambda distance: 1 - distance / 4):
-            yield [
-                (one, similarity, one.source.trajectory_id, one.metadata["same"])
-                for similarity, one in part
-                if not hidden(one)
-            ]
-
-    def _nearest_rows(
-        self,
-        vector: Vectors,
-        where: Any,
-        exact: Callable[[_Held], float],
-        approximate: Callable[[float], float],
-    ) -> Iterator[list[tuple[float, _Held]]]:
-        """Yield (similarity, row) in parts, the most similar first, equal ones by id.
+        """Yield (row, similarity, trajectory, texts) in parts, the best first, equal ones by id.
 
         More is asked for as long as the caller goes on. A row is yielded once it is certain that
         none of those that were not read yet is more similar.
-
-        exact: the similarity of a row. approximate: the one that a distance stands for.
         """
+        name = ("batch", "goal_type_id", "observation_type_id")[len(spans[0]) - 1]
+        everywhere = len(spans[0]) == 1 and len(spans) == len(self.batches)
+        where = None if everywhere else {name: {"$in": [*map(chroma.type_id, spans)]}}
         waiting: list[tuple[float, str, _Held]] = []
         known: set[str] = set()
-        for near, end in self._searches(vector, where):
-            new = [(name, approximate(d)) for name, d in near if name not in known]
-            known.update(name for name, _ in new)
+        for near, end in self._searches(query, where):
+            new = {name: distance for name, distance in near if name not in known}
+            known |= new.keys()
+            names, distances = [*new], [*new.values(), end]
             for start in range(0, max(len(new), 1), READ):
-                names = [name for name, _ in new[start : start + READ]]
-                waiting += [(-exact(one), one.id, one) for one in self._read(names)]
+                stop = min(start + READ, len(new))
+                read = self._read(names[start:stop])
+                waiting += [(-one.similarity(query), one.id, one) for one in read]
                 waiting.sort(key=lambda entry: entry[:2])
-                later = new[start + READ : start + READ + 1]
-                bound = (later[0][1] if later else approximate(end)) + MARGIN
+                bound = 1 - distances[stop] / 4 + MARGIN
                 ready = [entry for entry in waiting if -entry[0] > bound]
                 waiting = waiting[len(ready) :]
-                yield [(-similarity, one) for similarity, _, one in ready]
+                yield [
+                    (one, -similarity, one.source.trajectory_id, one.metadata["same"])
+                    for similarity, _, one in ready
+                    if not hidden(one)
+                ]
 
     def _searches(
-        self, vector: Vectors, where: Any
+        self, query: Query, where: Any
     ) -> Iterator[tuple[list[tuple[str, float]], float]]:
         """Yield ever more of the nearest rows, with the distance within which none is missing.
 
         Chroma walks through its whole graph where few rows fit, so those that fit are looked for
         among the nearest of all rows first.
         """
+        vector = np.concatenate([query.goal_vector, query.observation_vector])
         if where is not None:
             near, end = self._query(vector, None, AROUND)
             pages = [
@@ -512,14 +481,11 @@ class _ServerRetriever(Retriever):
 
     def _read(self, names: Sequence[str]) -> list[_Held]:
         """Return the rows with these ids that the generation shows."""
-        missing = [name for name in names if name not in self._rows_by_id]
-        if missing:
-            if len(self._rows_by_id) > KEPT_ROWS:
-                self._rows_by_id = {}
-            self._rows_by_id.update(
-                (row.id, _Held.of(row, self._store.env))
-                for row in self._get(self._parts, ids=missing)
-            )
+        if len(self._rows_by_id) > KEPT_ROWS:
+            self._rows_by_id = {}
+        if missing := [name for name in names if name not in self._rows_by_id]:
+            held = (_Held.of(row, self._store.env) for row in self._get(self._parts, ids=missing))
+            self._rows_by_id |= {one.id: one for one in held}
         rows = (self._rows_by_id.get(name) for name in names)
         return [row for row in rows if row is not None and self._snapshot.shows(row.metadata)]
 
@@ -542,22 +508,21 @@ class _ServerRetriever(Retriever):
         for one in recalls:
             steps = links.get(one.tuple.trajectory_id, {})
             past = _past(steps[one.id], steps) if one.id in steps else ()
-            history = replace(one.tuple.history, past=past)
-            whole.append(replace(one, tuple=replace(one.tuple, history=history)))
+            whole.append(replace(one, tuple=_with_past(one.tuple, past)))
         return whole
 
     def _linked(self, trajectories: Mapping[str, str]) -> dict[str, dict[str, _Held]]:
         """Return the tuples of trajectories by id. trajectories: with a tuple that each has."""
+        if len(self._links) > KEPT_TRAJECTORIES:
+            self._links = {}
         missing = [t for t, one in trajectories.items() if one not in self._links.get(t, {})]
         if missing:
-            if len(self._links) > KEPT_TRAJECTORIES:
-                self._links = {}
             links: dict[str, dict[str, _Held]] = {name: {} for name in missing}
             where = {"trajectory": {"$in": missing}}
-            for row in self._get(["tuples", "hidden"], include=ALL[:2], where=where):
+            for row in self._get(["tuples", "hidden"], include=chroma.ALL[:2], where=where):
                 one = _Held.of(row, self._store.env)
                 links[one.source.trajectory_id][one.id] = one
-            self._links.update(links)
+            self._links |= links
         return {name: self._links[name] for name in trajectories}
 
     def sample(self, k: int, seed: int, hidden: _Hidden) -> list[Recall]:

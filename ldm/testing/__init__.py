@@ -16,11 +16,8 @@ except ImportError as error:
 
 pytest.register_assert_rewrite("ldm.testing.environment", "ldm.testing.agent")
 
-from ldm.testing.agent import (  # noqa: E402 - rewritten first
-    AgentContract,
-    Onlooker,
-    ScriptedModel,
-)
+# After their asserts are registered to be rewritten.
+from ldm.testing.agent import AgentContract, Onlooker, ScriptedModel  # noqa: E402
 from ldm.testing.environment import EnvironmentContract  # noqa: E402
 
 __all__ = ["AgentContract", "EnvironmentContract", "Onlooker", "ScriptedModel"]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -16,6 +16,7 @@ from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, CallOptions, Completion, Message, Sampling
 from ldm.llm.answers import form_of
+from ldm.testing.environment import Playing
 from ldm.types import EpisodeResult, Task, TimeStep, Trajectory, Usage
 
 #: A reply: its text, or an object that is written as JSON.
@@ -99,7 +100,7 @@ class Onlooker:
         return replace(answer, reward=answer.reward + self._bonus)
 
 
-class AgentContract:
+class AgentContract(Playing):
     """Override `make_agent` (a new agent with this seed and budget) and `make_env`.
 
     tasks: how many tasks of `split` are played.
@@ -110,18 +111,6 @@ class AgentContract:
 
     def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
         raise NotImplementedError
-
-    def make_env(self) -> Environment:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def env(self) -> Iterator[Environment]:
-        env = self.make_env()
-        yield env
-        env.close()
-
-    def some_tasks(self, env: Environment) -> list[Task]:
-        return list(env.tasks(self.split)[: self.tasks])
 
     def test_it_is_an_agent(self, env: Environment) -> None:
         agent = self.make_agent()

@@ -34,7 +34,26 @@ print(json.dumps([[task.id for task in listed], openings, restored, again, env.p
 """
 
 
-class EnvironmentContract:
+class Playing:
+    """What all contracts share: an environment, and its first tasks."""
+
+    split: str
+    tasks: int
+
+    def make_env(self) -> Environment:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def env(self) -> Iterator[Environment]:
+        env = self.make_env()
+        yield env
+        env.close()
+
+    def some_tasks(self, env: Environment) -> list[Task]:
+        return list(env.tasks(self.split)[: self.tasks])
+
+
+class EnvironmentContract(Playing):
     """Define the environment's registered name (or module:Class), and how to test it.
 
     options: settings, as JSON values. split: the split whose first `tasks` tasks are played.
@@ -44,8 +63,7 @@ class EnvironmentContract:
 
     name: ClassVar[str]
     options: ClassVar[dict[str, Any]] = {}
-    split: ClassVar[str]
-    tasks: ClassVar[int] = 3
+    tasks = 3
     steps: ClassVar[int] = 6
     actions: ClassVar[tuple[str, ...]] = ()
     invalid: ClassVar[str] = "juggle the moon"
@@ -55,19 +73,10 @@ class EnvironmentContract:
         return kind(kind.Options(**self.options))
 
     @pytest.fixture
-    def env(self) -> Iterator[Environment]:
-        env = self.make_env()
-        yield env
-        env.close()
-
-    @pytest.fixture
     def other(self) -> Iterator[Environment]:
         other = self.make_env()
         yield other
         other.close()
-
-    def some_tasks(self, env: Environment) -> list[Task]:
-        return list(env.tasks(self.split)[: self.tasks])
 
     def walk(self, env: Environment, task: Task) -> list[tuple[str, TimeStep]]:
         """Return the (action, answer) pairs of a seeded random walk; ("", opening) first."""

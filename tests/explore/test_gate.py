@@ -36,7 +36,8 @@ from ldm.explore.gate import (
     verdict_on,
 )
 from ldm.explore.refine import Explorer
-from ldm.memory import FormationOptions, IndexedTuple, build, extend, generations
+from ldm.memory import FormationOptions, build, extend, generations
+from ldm.memory.index import IndexedTuple
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import State
 from ldm.reason.offline import OfflineReasoner

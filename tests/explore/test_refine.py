@@ -13,15 +13,8 @@ from ldm.errors import BudgetSpent
 from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions, Tree
 from ldm.explore.refine import Explorer
 from ldm.explore.tree import path_to
-from ldm.memory import (
-    FormationOptions,
-    Generation,
-    IndexedTuple,
-    Memory,
-    build,
-    extend,
-    generations,
-)
+from ldm.memory import FormationOptions, Memory, build, extend, generations
+from ldm.memory.index import Generation, IndexedTuple
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Agreement, Process, State
 from ldm.reason.offline import OfflineReasoner

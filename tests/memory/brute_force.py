@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldm.memory import Contents, IndexedTuple
+from ldm.memory.index import IndexedTuple
+from ldm.memory.lessons import Contents
 from ldm.memory.retrieval import DECIMALS
 
 Vector = np.ndarray

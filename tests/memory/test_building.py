@@ -20,8 +20,7 @@ import pytest
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import (
-    BuildResult,
-    Contents,
+    FormationOptions,
     Memory,
     build,
     environments,
@@ -30,7 +29,8 @@ from ldm.memory import (
     inspect,
     record,
 )
-from ldm.memory.formation import Failures, FormationOptions
+from ldm.memory.formation import BuildResult, Failures
+from ldm.memory.lessons import Contents
 from ldm.memory.packs import export
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner

@@ -17,8 +17,10 @@ import pytest
 
 from ldm import text
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Contents, Generation, Memory, chroma, inspect, places, record
+from ldm.memory import Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
+from ldm.memory.index import Generation
+from ldm.memory.lessons import Contents
 from ldm.servers import ServerMemory, known_generations, load
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT

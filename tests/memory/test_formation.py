@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ldm.envs.metadata import BATCH_SIZE, batch_size
-from ldm.memory import build
-from ldm.memory.formation import FormationOptions, form_batch, plan_batches, texts_of, tuples_of
+from ldm.memory import FormationOptions, build
+from ldm.memory.formation import form_batch, plan_batches, texts_of, tuples_of
 from ldm.reason import PAST_OBSERVATION, Clustering
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Outcome, Step, Task, Trajectory

@@ -14,10 +14,11 @@ import pytest
 from ldm.embed.caching import FILES
 from ldm.errors import MemoryStoreError
 from ldm.memory import build, log
-from ldm.memory.log import Add, Begin, EpisodeLog, Episodes, Finish, StepTaken, recorded_task
+from ldm.memory.log import Add, Begin, EpisodeLog, Episodes, Finish, StepTaken
 from ldm.memory.record import Place
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
+from ldm.types import Task
 from tests.embedder import BagOfWords
 from tests.memory.desk import episode, opened, told
 
@@ -206,7 +207,7 @@ def test_the_log_of_an_episode_grows_linearly_with_its_length(place: Path) -> No
 
 
 def test_events_without_a_beginning_or_of_two_ends_tell_of_nothing_twice() -> None:
-    begin = Begin("a", recorded_task("a", "desk", "goal", "", ""), "agent")
+    begin = Begin("a", Task("recorded/a", "desk", "train", "goal", ""), "agent")
     step = StepTaken("a", "seen", "act")
     episodes = Episodes()
     assert episodes.take([StepTaken("b", "seen", "act"), Finish("b", 1.0)]) == {}
@@ -220,7 +221,7 @@ def test_events_without_a_beginning_or_of_two_ends_tell_of_nothing_twice() -> No
 
 def test_threads_and_a_rewriting_lose_no_line(tmp_path: Path) -> None:
     one = EpisodeLog(tmp_path / "log", "bag")
-    begin = Begin("", recorded_task("", "desk", "goal", "", ""), "agent")
+    begin = Begin("", Task("recorded/", "desk", "train", "goal", ""), "agent")
 
     def write(thread: int) -> None:
         own = EpisodeLog(tmp_path / "log", "bag") if thread % 2 else one

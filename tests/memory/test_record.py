@@ -78,7 +78,7 @@ class TestReading:
         assert sorted(tmp_path.rglob("*")) == before
 
     def test_an_environment_it_does_not_hold_is_named(self, toy: Path) -> None:
-        for env, remedy in (("mars", "It holds toy."), ("toi", "Did you mean toy?")):
+        for env, remedy in (("mars", "It holds toy."), ("toi", "Did you mean 'toy'?")):
             with pytest.raises(MemoryStoreError, match=f"holds no memory of {env}") as refused:
                 inspect(str(toy), env)
             assert remedy in refused.value.remedy

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import Memory, build
-from ldm.memory.formation import FormationOptions
+from ldm.memory import FormationOptions, Memory, build
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords

@@ -14,7 +14,7 @@ import ldm
 from ldm import run
 from ldm.errors import LdmError
 from ldm.llm.service import Connection
-from ldm.memory import OnProgress
+from ldm.memory.index import OnProgress
 from ldm.run.grid import Grid
 from ldm.run.runtime import Advance, Runtime
 from tests.llm.conftest import Serve, serve
