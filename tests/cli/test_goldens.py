@@ -14,7 +14,8 @@ import pytest
 
 from ldm import records
 from tests.agents import cook
-from tests.cli.transcript import Golden, Transcript, run_command
+from tests.cli.conftest import run_command
+from tests.cli.transcript import Golden, Transcript
 from tests.conftest import CHECKOUT, work_in
 from tests.llm.conftest import Serve
 from tests.run.recorded import interrupt_at, only_run

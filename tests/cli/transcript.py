@@ -8,20 +8,16 @@ the package are replaced by names in angle brackets; a JSON object is written wi
 from __future__ import annotations
 
 import difflib
-import io
 import json
 import re
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ldm.cli.app import main
-from tests.cli.conftest import Outcome
+from tests.cli.conftest import Outcome, run_command
 
 #: The end of a run's id: date, time, a random number.
 RUN_ID = re.compile(r"\b(\d{8}-\d{6}-[0-9a-f]{4})\b")
@@ -128,19 +124,6 @@ class Transcript:
         for pattern, name in VARIABLE:
             text = pattern.sub(name, text)
         return without_times(text)
-
-
-def run_command(*arguments: object) -> Outcome:
-    """Run `ldm ARGUMENTS` in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setenv("PYTHONSAFEPATH", "1")  # main sets it
-        patch.setattr(sys, "argv", ["ldm", *map(str, arguments)])
-        with pytest.raises(SystemExit) as finished:
-            main()
-    code = finished.value.code
-    assert code is None or isinstance(code, int)
-    return Outcome(code or 0, out.getvalue(), err.getvalue())
 
 
 def without_times(text: str) -> str:

@@ -21,7 +21,7 @@ from ldm.run.engine import recorded_spec
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
 from tests.agents import cook
-from tests.cli.transcript import run_command
+from tests.cli.conftest import run_command
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 from tests.run.recorded import (
