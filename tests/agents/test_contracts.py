@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -13,10 +12,9 @@ from ldm.agents import AGENTS, load_agent
 from ldm.config import Section
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
-from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract, Onlooker
 from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, make_agent, played
-from tests.agents.scripted import ODD, Scripted, always, babbling
+from tests.agents.scripted import ODD, always, babbling
 from tests.cases import cases
 from tests.llm.conftest import make_client
 from tests.llm.server import Behaviour, FakeServer, completion
@@ -37,18 +35,6 @@ PLANS = (
     "Step 1: shortlist them\nStep 2: match it\nStep 3: wait\nExecution Order: (1 AND 2) OR 3",
     "1. a\n2. b\n" * 30,
 )
-
-
-def planning() -> Scripted:
-    """Babbles as executor, and gives a plan or two as a planner."""
-    babble = babbling()
-
-    def reply(messages: Sequence[Message], sampling: Sampling) -> str:
-        if "You divide a task" in messages[0].content:
-            return PLANS[len(messages[-1].content) % len(PLANS)]
-        return babble.complete(messages, sampling=sampling).text
-
-    return Scripted(reply)
 
 
 def test_every_agent_that_asks_a_model_is_held_to_the_contract() -> None:
@@ -85,7 +71,7 @@ class TestTheContract(AgentContract):
     def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
         options = HELD[self.agent]
         options = {**options, "budget": budget or options["budget"]}
-        return make_agent(self.agent, planning(), seed, **options)
+        return make_agent(self.agent, babbling(PLANS, "You divide a task"), seed, **options)
 
 
 @pytest.mark.parametrize("kind", ODD)
