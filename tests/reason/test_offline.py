@@ -40,7 +40,6 @@ def recalled(
 
 AT_1: Past = ((START, "go to box 1"),)
 HELD: Past = (*AT_1, ("In box 1 you see a knife 1.", "take knife 1 from box 1"))
-SPOON_HELD: Past = (*AT_1, ("In box 1 you see a spoon 1.", "take spoon 1 from box 1"))
 SEARCHED: Past = (*AT_1, ("In box 1 you see nothing.", "go to box 2"))
 #: An expert who looks for a knife, takes it and puts it where it belongs.
 RECALLS = (
