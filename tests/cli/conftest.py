@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 from ldm.cli.app import main
-from tests.llm.conftest import Serve, serve
+from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
-
-__all__ = ["serve"]
 
 
 @dataclass(frozen=True)
