@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
 import ipaddress
 import os
@@ -47,7 +48,7 @@ BROAD = ("cli", "run", "explore", "integration")
 EMBED = minilm.MiniLM.embed
 #: How a memory gets into Chroma, and how that is checked.
 PUBLISH, DIFFERENCES = chroma.publish_beside, chroma.differences
-Golden = Callable[[Path, Sequence[Message]], None]
+Golden = Callable[[Path, str | Sequence[Message]], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -115,14 +116,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Compares what is sent to a model with a file, word for word; see `--update-goldens`."""
+    """Compares a text, or what is sent to a model, with a file; see `--update-goldens`."""
 
-    def compare(file: Path, messages: Sequence[Message]) -> None:
-        text = "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages) + "\n"
+    def compare(file: Path, now: str | Sequence[Message]) -> None:
+        if not isinstance(now, str):
+            now = "\n\n".join(f"[{m.role}]\n{m.content}" for m in now) + "\n"
         if request.config.getoption("--update-goldens"):
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        assert text == file.read_text(encoding="utf-8")
+            file.write_text(now, encoding="utf-8")
+        before = file.read_text(encoding="utf-8") if file.exists() else ""
+        if now != before:
+            texts = before.splitlines(), now.splitlines()
+            changes = "\n".join(difflib.unified_diff(*texts, "golden", "now", lineterm=""))
+            pytest.fail(f"{file} (--update-goldens writes it):\n{changes}", pytrace=False)
 
     return compare
 

@@ -7,7 +7,6 @@ the package are replaced by names in angle brackets; a JSON object is written wi
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -15,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.conftest import Outcome, run_command
+from tests.conftest import Golden
 
 #: The end of a run's id: date, time, a random number.
 RUN_ID = re.compile(r"\b(\d{8}-\d{6}-[0-9a-f]{4})\b")
@@ -39,34 +37,16 @@ TIME_COLUMNS = re.compile(r"(?<=  )(seconds|s/task)(?=  |\s*$)")
 TIMES = ("seconds", "latency")
 
 
-@dataclass(frozen=True)
-class Golden:
-    """A file that holds what a text has to be; `update` writes it."""
-
-    path: Path
-    update: bool
-
-    def check(self, text: str) -> None:
-        """Fail with the lines that differ, if any do."""
-        if self.update:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(text, encoding="utf-8")
-        expected = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-        if text != expected:
-            before, after = expected.splitlines(), text.splitlines()
-            changes = "\n".join(difflib.unified_diff(before, after, "golden", "now", lineterm=""))
-            pytest.fail(f"{self.path} (--update-goldens writes it):\n{changes}", pytrace=False)
-
-
 @dataclass
 class Transcript:
     """Runs commands in this process, and notes what became of them.
 
-    golden: the file that the transcript has to equal. places: path on this machine → the name that
-    stands for it.
+    file: what the transcript has to equal, as `golden` compares it. places: path on this machine →
+    the name that stands for it.
     """
 
     golden: Golden
+    file: Path
     places: Mapping[Path, str]
     sections: list[str] = field(default_factory=list)
 
@@ -111,7 +91,7 @@ class Transcript:
 
     def check(self) -> None:
         """Compare the transcript with its file."""
-        self.golden.check(self.text)
+        self.golden(self.file, self.text)
 
     @property
     def text(self) -> str:
