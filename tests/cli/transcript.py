@@ -66,11 +66,8 @@ class Transcript:
         """Note texts as they are; they are normalised with the rest."""
         self.sections += [*texts]
 
-    def add_runs(self, *, episodes: bool = True) -> None:
-        """Note the files of all runs below runs/, in the order in which they were named so far.
-
-        episodes: with each episode's result.
-        """
+    def add_runs(self) -> None:
+        """Note the files of all runs below runs/, in the order in which they were named so far."""
         text = "\n".join(self.sections)
         positions = {path.name: text.find(path.name) for path in Path("runs").iterdir()}
         for directory in (
@@ -84,7 +81,7 @@ class Transcript:
                 self.add(f"{name}{lines}")
             self.add("-- run.json", pretty(json.loads((directory / "run.json").read_text("utf-8"))))
             results = directory / "episodes.jsonl"
-            if episodes and results.is_file():
+            if results.is_file():
                 self.add("-- episodes.jsonl")
                 for line in results.read_text("utf-8").splitlines():
                     self.add(json.dumps(timeless(json.loads(line)), ensure_ascii=False))
