@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
 import ipaddress
 import os
@@ -28,9 +29,13 @@ from ldm.embed import minilm, sentence
 from ldm.llm import Message
 from ldm.memory import chroma
 from ldm.memory.growing import GrowingMemory
+from tests.cli.conftest import run, server
 from tests.embedder import BagOfWords
+from tests.llm.conftest import serve
 from tests.memory.desk import fold_here
 from tests.memory.servers import Servers
+
+__all__ = ["run", "serve", "server"]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +48,7 @@ BROAD = ("cli", "run", "explore", "integration")
 EMBED = minilm.MiniLM.embed
 #: How a memory gets into Chroma, and how that is checked.
 PUBLISH, DIFFERENCES = chroma.publish_beside, chroma.differences
-Golden = Callable[[Path, Sequence[Message]], None]
+Golden = Callable[[Path, str | Sequence[Message]], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -111,14 +116,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """Compares what is sent to a model with a file, word for word; see `--update-goldens`."""
+    """Compares a text, or what is sent to a model, with a file; see `--update-goldens`."""
 
-    def compare(file: Path, messages: Sequence[Message]) -> None:
-        text = "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages) + "\n"
+    def compare(file: Path, now: str | Sequence[Message]) -> None:
+        if not isinstance(now, str):
+            now = "\n\n".join(f"[{m.role}]\n{m.content}" for m in now) + "\n"
         if request.config.getoption("--update-goldens"):
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        assert text == file.read_text(encoding="utf-8")
+            file.write_text(now, encoding="utf-8")
+        before = file.read_text(encoding="utf-8") if file.exists() else ""
+        if now != before:
+            texts = before.splitlines(), now.splitlines()
+            changes = "\n".join(difflib.unified_diff(*texts, "golden", "now", lineterm=""))
+            pytest.fail(f"{file} (--update-goldens writes it):\n{changes}", pytrace=False)
 
     return compare
 
@@ -132,24 +142,27 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    """What it changes stays changed for all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
 @pytest.fixture(scope="session", autouse=True)
-def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cache_home(patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What commands keep for later stays in a folder of the tests, also in processes they start."""
     folder = tmp_path_factory.mktemp("cache")
-    patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(folder))
-    yield folder
-    patch.undo()
+    return folder
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_is_configured() -> Iterator[None]:
+def nothing_is_configured(patch: pytest.MonkeyPatch) -> None:
     """Keep the user's models and data from tests, and from processes that they start."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in {*os.environ} - {"LDM_SHARED_DATA"}:
-            if name.startswith("OPENAI_") or name.endswith(("_DATA", "_LLM", "LDM_DEBUG")):
-                patch.delenv(name)
-        yield
+    for name in {*os.environ} - {"LDM_SHARED_DATA"}:
+        if name.startswith("OPENAI_") or name.endswith(("_DATA", "_LLM", "LDM_DEBUG")):
+            patch.delenv(name)
 
 
 def work_in(place: Path, patch: pytest.MonkeyPatch) -> Path:
@@ -172,17 +185,14 @@ def secrets_of_a_test_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def models_are_read_once() -> Iterator[None]:
+def models_are_read_once(patch: pytest.MonkeyPatch) -> None:
     """Let all embedders of a model share its weights: reading them is most of a short test."""
-    patch = pytest.MonkeyPatch()
     patch.setattr(minilm, "read", cache(minilm.read))
     patch.setattr(sentence, "load", cache(sentence.load))
-    yield
-    patch.undo()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def texts_are_embedded_once() -> Iterator[None]:
+def texts_are_embedded_once(patch: pytest.MonkeyPatch) -> None:
     """Let all tests share the vectors of texts, of which most build the same few memories.
 
     A vector depends on nothing but its text; the tests of that use `embedding_anew`.
@@ -194,18 +204,14 @@ def texts_are_embedded_once() -> Iterator[None]:
         vectors.update(zip(new, EMBED(self, new) if new else (), strict=True))
         return np.array([vectors[text] for text in texts])
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minilm.MiniLM, "embed", embed)
-        yield
+    patch.setattr(minilm.MiniLM, "embed", embed)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_is_published() -> Iterator[None]:
+def nothing_is_published(patch: pytest.MonkeyPatch) -> None:
     """Keep memories out of Chroma, which takes far longer than writing them; see `published`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chroma, "publish_beside", lambda *_, **__: None)
-        patch.setattr(chroma, "differences", lambda *_: [])
-        yield
+    patch.setattr(chroma, "publish_beside", lambda *_, **__: None)
+    patch.setattr(chroma, "differences", lambda *_: [])
 
 
 @pytest.fixture
@@ -222,28 +228,22 @@ def folds_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def certificates_are_read_once() -> Iterator[None]:
+def certificates_are_read_once(patch: pytest.MonkeyPatch) -> None:
     """Let all clients share the certificates, of which reading takes longer than a short test."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
-        yield
+    patch.setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def commands_are_made_once() -> Iterator[None]:
+def commands_are_made_once(patch: pytest.MonkeyPatch) -> None:
     """Let all calls of `main` share the command that Typer would make anew for each."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
-        yield
+    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def packages_are_looked_through_once() -> Iterator[None]:
+def packages_are_looked_through_once(patch: pytest.MonkeyPatch) -> None:
     """Let all commands share the entry points, for which a file of each package is read."""
     found = cache(lambda group, path: entry_points(group=group))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "entry_points", lambda group: found(group, tuple(sys.path)))
-        yield
+    patch.setattr(registry, "entry_points", lambda group: found(group, tuple(sys.path)))
 
 
 @pytest.fixture
@@ -284,14 +284,9 @@ def _is_local(address: Any) -> bool:
         return False
 
 
-def _name(host: str | bytes) -> str:
-    return host.decode() if isinstance(host, bytes) else host
-
-
 @pytest.fixture(scope="session", autouse=True)
-def no_network() -> Iterator[None]:
+def no_network(patch: pytest.MonkeyPatch) -> None:
     """Connecting, sending and looking up a name raise for all but loopback, whoever tries."""
-    patch = pytest.MonkeyPatch()
 
     def guarded(method: str) -> None:
         original = getattr(socket.socket, method)
@@ -309,7 +304,8 @@ def no_network() -> Iterator[None]:
         return sent(self, data, *rest)
 
     def getaddrinfo(host: Any, *rest: Any, **more: Any) -> Any:
-        if host is not None and not _is_local((_name(host), 0)):
+        name = host.decode() if isinstance(host, bytes) else host
+        if name is not None and not _is_local((name, 0)):
             raise RuntimeError(f"a test tried to reach the network: {host}")
         return looked_up(host, *rest, **more)
 
@@ -318,5 +314,3 @@ def no_network() -> Iterator[None]:
     sent, looked_up = socket.socket.sendto, socket.getaddrinfo
     patch.setattr(socket.socket, "sendto", sendto)
     patch.setattr(socket, "getaddrinfo", getaddrinfo)
-    yield
-    patch.undo()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -18,8 +19,8 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import typer
 
+from ldm.cli.app import app
 from ldm.config import hints
-from tests.cli.tree import command_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -68,20 +69,24 @@ def shown_commands() -> Iterator[tuple[str, str, bool]]:
                 yield name, match[1], False
 
 
+@cache
+def root() -> Any:
+    """Return the command `ldm`."""
+    return typer.main.get_command(app)
+
+
 def problem(line: str, complete: bool) -> str:
     """Why the command line would not parse, "" where it would."""
     words = shlex.split(line, comments=True)[1:]
     for end in (">", "|", "&&"):
         words = words[: words.index(end)] if end in words else words
-    tree = command_tree()
-    place: tuple[str, ...] = ()
-    command, path = tree[place], "ldm"
+    command, path = root(), "ldm"
     while hasattr(command, "list_commands") and words and not words[0].startswith("-"):
         name, *words = words
-        place = (*place, name)
-        if place not in tree:
+        command = command.get_command(typer.Context(command), name)
+        if command is None:
             return f"{path} has no command {name}"
-        command, path = tree[place], f"{path} {name}"
+        path = f"{path} {name}"
     if path == "ldm":  # only options are left: they act while they are read, so none is read here
         options = {name for option in command.params for name in option.opts} | {"--help", "-h"}
         return ", ".join(word for word in words if word.startswith("-") and word not in options)
@@ -91,7 +96,7 @@ def problem(line: str, complete: bool) -> str:
         return unknown
     try:
         # A command keeps the names of its help option from its first use on.
-        command.make_context(path, words, **tree[()].context_settings)
+        command.make_context(path, words, **root().context_settings)
     except typer.Exit:
         return ""
     except typer.TyperException as error:

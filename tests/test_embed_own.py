@@ -15,7 +15,7 @@ import ldm
 from ldm.cli.app import app
 from ldm.embed import cached, chosen_embedder, load_embedder, recorded_embedder, service
 from ldm.embed.service import BATCH, Embeddings
-from ldm.errors import LdmError, MemoryStoreError, ModelError, ModelUnavailable
+from ldm.errors import LdmError, ModelError, ModelUnavailable
 from ldm.llm.client import RetryPolicy
 from tests.embedder import BagOfWords
 from tests.http import Handler, listening
@@ -88,12 +88,6 @@ def test_commands_take_a_class_by_name(
     assert "hugging" not in str(refused.exception).lower()
     done = CliRunner().invoke(app, [*words, "--embedder", CLASS])
     assert done.exit_code == 0, done.output
-
-
-def test_another_embedder_than_the_memory_s_is_refused(memory: str) -> None:
-    with pytest.raises(MemoryStoreError, match="'bag-of-words', not 'other'") as refused:
-        ldm.Memory.open(memory, "desk", embedder=BagOfWords("other"))
-    assert "bag-of-words" in refused.value.remedy
 
 
 class Service(Handler):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from ldm.llm import Message, Sampling
@@ -54,11 +55,16 @@ def in_turn(replies: Iterable[str], then: str = "Act: stop") -> Scripted:
     return Scripted(replies, then=then)
 
 
-def babbling() -> Scripted:
-    """Replies anything, by what it is asked and how: the same to the same request."""
+def babbling(plans: Sequence[str] = (), planner: str = "") -> Scripted:
+    """Replies anything, by what it is asked and how: the same to the same request.
+
+    plans: replies to whoever is told what the pattern `planner` finds.
+    """
     pool = [*ODD.values(), *PLAIN, *PLAIN]
 
     def reply(messages: Sequence[Message], sampling: Sampling) -> str:
+        if plans and re.search(planner, messages[0].content):
+            return plans[len(messages[-1].content) % len(plans)]
         key = stable_hash([message.content for message in messages], sampling.sample)
         return pool[stable_seed(key) % len(pool)]
 

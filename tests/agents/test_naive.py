@@ -1,4 +1,4 @@
-"""The naive shopper keeps the contract of agents, and buys the first product it finds."""
+"""The naive shopper buys the first product it finds."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ from ldm.agents import Resources
 from ldm.agents.naive import NaiveAgent, NaiveOptions
 from ldm.config import Evaluate, Section
 from ldm.envs.webshop import WebShop, WebShopOptions
-from ldm.episode import Agent, Environment, run_episode
+from ldm.episode import Environment, run_episode
 from ldm.run.builders import roles
-from ldm.testing import AgentContract
 from tests.agents.scripted import in_turn
 from tests.toy import EchoEnv, ToyEnv
-
-
-class TestNaiveAgent(AgentContract):
-    split = "demo_test"
-
-    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        return NaiveAgent(NaiveOptions(budget or 3), Resources(seed=seed))
-
-    def make_env(self) -> WebShop:
-        return WebShop()
 
 
 def test_it_searches_opens_the_first_product_and_buys() -> None:

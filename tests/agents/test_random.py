@@ -1,20 +1,11 @@
-"""The random agent keeps the contract of agents."""
+"""The random agent draws by its seed, and says where it cannot play."""
 
 from __future__ import annotations
 
 from ldm.agents import Resources
 from ldm.agents.random import RandomAgent, RandomOptions
-from ldm.episode import Agent, run_episode
-from ldm.testing import AgentContract
+from ldm.episode import run_episode
 from tests.toy import EchoEnv, ToyEnv
-
-
-class TestRandomAgent(AgentContract):
-    def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        return RandomAgent(RandomOptions(budget or 30), Resources(seed=seed))
-
-    def make_env(self) -> ToyEnv:
-        return ToyEnv()
 
 
 def test_another_seed_gives_other_actions() -> None:

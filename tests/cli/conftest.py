@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
 import pytest
 
 from ldm.cli.app import main
-from tests.llm.conftest import Serve, serve
+from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
-
-__all__ = ["serve"]
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,23 @@ class Outcome:
 Run = Callable[..., Outcome]
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`run("eval", "--env", "toy")` is the command `ldm eval --env toy`."""
-
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # main sets it
-
-    def command(*args: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["ldm", *map(str, args)])
+def run_command(*arguments: object) -> Outcome:
+    """Run `ldm ARGUMENTS` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("PYTHONSAFEPATH", "1")  # main sets it
+        patch.setattr(sys, "argv", ["ldm", *map(str, arguments)])
         with pytest.raises(SystemExit) as finished:
             main()
-        captured = capsys.readouterr()
-        code = finished.value.code
-        assert code is None or isinstance(code, int)
-        return Outcome(code or 0, captured.out, captured.err)
+    code = finished.value.code
+    assert code is None or isinstance(code, int)
+    return Outcome(code or 0, out.getvalue(), err.getvalue())
 
-    return command
+
+@pytest.fixture
+def run() -> Run:
+    """`run("eval", "--env", "toy")` is the command `ldm eval --env toy`."""
+    return run_command
 
 
 @pytest.fixture

@@ -36,7 +36,6 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
         "There is no plan for cool, look in", "--kinds heat"
     )
     assert not (place / "lacking").exists()
-    run(*evaluation, "--agent.plans", "nowhere").refused("There are no plans in")
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Annotated
 
 import pytest
 
@@ -60,12 +58,6 @@ def test_environments_are_listed_with_their_defaults(
     assert all("unusable" not in entry for entry in entries.values())
     assert entries["textcraft"]["default_split"] == "test"
     assert entries["textcraft"]["options"] == {"tasks": None}
-
-
-@dataclass(frozen=True)
-class TerseOptions:
-    bare: int = 1
-    colon: Annotated[int, "With a colon: and all"] = 2
 
 
 def test_one_that_cannot_be_loaded_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

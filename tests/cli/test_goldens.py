@@ -14,8 +14,9 @@ import pytest
 
 from ldm import records
 from tests.agents import cook
-from tests.cli.transcript import Golden, Transcript, run_command
-from tests.conftest import CHECKOUT, work_in
+from tests.cli.conftest import run_command
+from tests.cli.transcript import Transcript
+from tests.conftest import CHECKOUT, Golden, work_in
 from tests.llm.conftest import Serve
 from tests.run.recorded import interrupt_at, only_run
 from tests.toy import ToyOptions, expert_trajectories
@@ -63,12 +64,13 @@ def transcript(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cache_home: Path,
+    golden: Golden,
 ) -> Transcript:
     """A transcript of commands in an empty directory, for the golden file named like the test."""
     prepare(monkeypatch, tmp_path)
     path = GOLDENS / f"{request.node.name.removeprefix('test_')}.txt"
-    golden = Golden(path, request.config.getoption("--update-goldens"))
-    return Transcript(golden, {tmp_path: "<place>", CHECKOUT: "<checkout>", cache_home: "<cache>"})
+    places = {tmp_path: "<place>", CHECKOUT: "<checkout>", cache_home: "<cache>"}
+    return Transcript(golden, path, places)
 
 
 def use(place: Path, transcript: Transcript) -> None:

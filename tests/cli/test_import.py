@@ -95,13 +95,3 @@ def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
     again = run("import", tmp_path / "ours.jsonl", "--out", tmp_path / "out.jsonl")
     assert (again.code, again.err) == (0, "")
     assert "1 trajectory" in again.out
-
-
-def test_an_agents_log_becomes_a_memorys_data(run: Run, tmp_path: Path) -> None:
-    roles = (("user", "Heat an egg."), ("assistant", "take egg"))
-    messages = [{"role": role, "content": text} for role, text in roles]
-    (tmp_path / "log.json").write_text(json.dumps([{"messages": messages}]))
-    options = ("--env", "kitchen", "--score", 1, "--out", tmp_path / "out.jsonl")
-    run("import", tmp_path / "log.json", *options).done()
-    (made,) = records.read(tmp_path / "out.jsonl", Trajectory)
-    assert (made.task.env, made.task.goal, made.success) == ("kitchen", "Heat an egg.", True)

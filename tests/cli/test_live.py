@@ -65,15 +65,6 @@ class TestWithoutATerminal:
         assert second.startswith("[ 4/12] 3 solved")
 
 
-def test_a_command_says_what_becomes_of_each_episode(run: Run, place: object) -> None:
-    outcome = run("eval", *TOY, "--limit", "2")
-    lines = [line for line in outcome.err.splitlines() if line.startswith("[")]
-    assert [line.partition(" |")[0].split()[:3] for line in lines] == [
-        ["[1/2]", "test/fetch-2", "solved,"],
-        ["[2/2]", "test/wash-9", "solved,"],
-    ]
-
-
 def test_quiet_says_nothing_but_the_result(run: Run, place: object) -> None:
     command = ("eval", *TOY, "--limit", "2", "--quiet")
     outcome = run(*command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,114 +13,6 @@ import pytest
 from ldm.envs import download, formats
 from tests.cli.conftest import Run
 
-MODULE = '''
-"""A depot, and a clerk who works in it."""
-
-from dataclasses import dataclass
-from pathlib import Path
-
-from ldm.envs.download import RemoteFile
-from ldm.envs.metadata import DataCheck, DataSource, Extra, Metadata, ShippedSplits
-from ldm.episode import Agent, EnvironmentBase
-from ldm.errors import LdmError
-from ldm.reporting import Branch, Findings, Measure, Reporting, TaskTree
-from ldm.types import Card, Step, Task, TimeStep, Trajectory
-
-
-@dataclass(frozen=True, slots=True)
-class DepotOptions:
-    data: str | None = None
-
-
-class Depot(EnvironmentBase):
-    """Fetching crates."""
-
-    card = Card("depot", "Fetch the crate.", ("fetch",), published={"clerk": {"patience": 7}})
-    metadata = Metadata(
-        data=DataSource(
-            __name__, "DEPOT_DATA", "crates.txt", "Buy some crates.",
-            {"few": "2 crates", "many": "4 crates"},
-        ),
-        shipped=ShippedSplits("demo_learn", "demo_try"),
-        batch_size=2,
-        extra=Extra(("crane-driver",), "high shelves", "pip install crane-driver"),
-    )
-    default_split = "try"
-    train_splits = ("learn", "demo_learn")
-    Options = DepotOptions
-
-    def protocol(self):
-        return {"environment": "depot"}
-
-    def tasks(self, split):
-        if not split.startswith("demo_") and not self.options.data:
-            raise LdmError(f"depot needs data for {split}.", "Get some.")
-        return [Task(f"{split}/{n}", "depot", split, f"crate {n}", "crate") for n in range(3)]
-
-    def reset(self, task):
-        return TimeStep("You are in the depot.", admissible=("fetch",))
-
-    def step(self, action):
-        done = action == "fetch"
-        return TimeStep("There.", float(done), done, ("fetch",), valid=done)
-
-    def fork(self):
-        return Depot(self.options)
-
-
-FILES = {"few": (RemoteFile("http://depot.example/few", "crates.txt"),)}
-
-
-def check(path):
-    crates = (path / "crates.txt").read_text().split()
-    return DataCheck("depot", path, facts={"crates": len(crates)})
-
-
-def stack(count: int = 1):
-    """Stack crates."""
-    print("crate " * count)
-
-
-SUFFIXES, SIGN, HEAD, ENV = (".jsonl",), '"slip"', None, "depot"
-
-
-def detect(line):
-    return "slip" in line
-
-
-def parse(line, file, number):
-    task = Task(f"learn/{number}", "depot", "learn", line["slip"], "crate")
-    return Trajectory(task, "Start.", (Step("fetch", "There.", 1.0),), 1.0, True, "human")
-
-
-@dataclass(frozen=True, slots=True)
-class ClerkOptions:
-    patience: int | None = None
-
-
-class Clerk(Agent):
-    """Fetches at once."""
-
-    name = "clerk"
-    paper = "a shop floor"
-    Options = ClerkOptions
-    reporting = Reporting(
-        (Measure("haste", "how soon it fetched", lambda result: 1 / result.env_steps),),
-        lambda results: Findings(("Nobody was hurt.",), {"hurt": 0}),
-        lambda result: TaskTree({"parts": "1"}, "undivided", (Branch(0, result.task.goal),)),
-    )
-
-    def __init__(self, options, resources):
-        self.options = options
-
-    def budget(self, card):
-        return self.options.patience or card.published[self.name]["patience"]
-
-    def solve(self, episode):
-        episode.note("budget", steps=episode.budget)
-        with episode.trial():
-            episode.act("fetch")
-'''
 ENTRY_POINTS = """
 [ldm.formats]
 depot-slips = depot_outside
@@ -143,7 +36,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = tmp_path / "site"
     info = site / "depot_outside-1.0.dist-info"
     info.mkdir(parents=True)
-    (site / "depot_outside.py").write_text(MODULE)
+    shutil.copy(Path(__file__).with_name("depot_outside.py"), site)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: depot-outside\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     monkeypatch.syspath_prepend(str(site))

@@ -18,12 +18,9 @@ from ldm.run.presets import SHIPPED, Preset, preset
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
-from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 from tests.run.test_presets import TOY
 from tests.test_docs import problem
-
-__all__ = ["serve"]
 
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
 #: `make check` plays the first of each paper.
@@ -39,9 +36,7 @@ def place(place: Path) -> Path:
 
 
 @pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    server = serve()
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+def server(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     monkeypatch.setenv("LDM_LLM", "fake")
     return server
 

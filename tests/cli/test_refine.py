@@ -226,13 +226,9 @@ class TestLookingAtIt:
             shutil.copytree(place, shelf)
         return the_run(place)
 
-    def test_goals_are_listed_and_the_tree_of_one_is_drawn(self, run: Run, refined: Path) -> None:
-        """Nodes are the actions that were tried: no opening, no pruned proposal."""
-        rows = [line.split() for line in run("runs", "show", refined).out.splitlines()]
-        goals = {row[0]: row for row in rows if row and row[-1] in ("yes", "no")}
-        report = json.loads(run("refine", "--resume", refined, "--json").out)
-        assert sum(int(row[-2]) for row in goals.values()) == report["nodes"] > 0
-        improved = next(task for task, row in goals.items() if row[-1] == "yes")
+    def test_the_tree_of_a_goal_is_drawn_in_full(self, run: Run, refined: Path) -> None:
+        listing = run("runs", "show", refined).out.splitlines()
+        improved = next(line.split()[0] for line in listing if line.strip().endswith("yes"))
         run("runs", "show", refined, improved, "--full").done(
             "first try", "pruned", "<- key step", "added to", "You are at"
         )

@@ -7,21 +7,15 @@ the package are replaced by names in angle brackets; a JSON object is written wi
 
 from __future__ import annotations
 
-import difflib
-import io
 import json
 import re
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from ldm.cli.app import main
-from tests.cli.conftest import Outcome
+from tests.cli.conftest import Outcome, run_command
+from tests.conftest import Golden
 
 #: The end of a run's id: date, time, a random number.
 RUN_ID = re.compile(r"\b(\d{8}-\d{6}-[0-9a-f]{4})\b")
@@ -43,34 +37,16 @@ TIME_COLUMNS = re.compile(r"(?<=  )(seconds|s/task)(?=  |\s*$)")
 TIMES = ("seconds", "latency")
 
 
-@dataclass(frozen=True)
-class Golden:
-    """A file that holds what a text has to be; `update` writes it."""
-
-    path: Path
-    update: bool
-
-    def check(self, text: str) -> None:
-        """Fail with the lines that differ, if any do."""
-        if self.update:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(text, encoding="utf-8")
-        expected = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-        if text != expected:
-            before, after = expected.splitlines(), text.splitlines()
-            changes = "\n".join(difflib.unified_diff(before, after, "golden", "now", lineterm=""))
-            pytest.fail(f"{self.path} (--update-goldens writes it):\n{changes}", pytrace=False)
-
-
 @dataclass
 class Transcript:
     """Runs commands in this process, and notes what became of them.
 
-    golden: the file that the transcript has to equal. places: path on this machine → the name that
-    stands for it.
+    file: what the transcript has to equal, as `golden` compares it. places: path on this machine →
+    the name that stands for it.
     """
 
     golden: Golden
+    file: Path
     places: Mapping[Path, str]
     sections: list[str] = field(default_factory=list)
 
@@ -90,11 +66,8 @@ class Transcript:
         """Note texts as they are; they are normalised with the rest."""
         self.sections += [*texts]
 
-    def add_runs(self, *, episodes: bool = True) -> None:
-        """Note the files of all runs below runs/, in the order in which they were named so far.
-
-        episodes: with each episode's result.
-        """
+    def add_runs(self) -> None:
+        """Note the files of all runs below runs/, in the order in which they were named so far."""
         text = "\n".join(self.sections)
         positions = {path.name: text.find(path.name) for path in Path("runs").iterdir()}
         for directory in (
@@ -108,14 +81,14 @@ class Transcript:
                 self.add(f"{name}{lines}")
             self.add("-- run.json", pretty(json.loads((directory / "run.json").read_text("utf-8"))))
             results = directory / "episodes.jsonl"
-            if episodes and results.is_file():
+            if results.is_file():
                 self.add("-- episodes.jsonl")
                 for line in results.read_text("utf-8").splitlines():
                     self.add(json.dumps(timeless(json.loads(line)), ensure_ascii=False))
 
     def check(self) -> None:
         """Compare the transcript with its file."""
-        self.golden.check(self.text)
+        self.golden(self.file, self.text)
 
     @property
     def text(self) -> str:
@@ -128,19 +101,6 @@ class Transcript:
         for pattern, name in VARIABLE:
             text = pattern.sub(name, text)
         return without_times(text)
-
-
-def run_command(*arguments: object) -> Outcome:
-    """Run `ldm ARGUMENTS` in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setenv("PYTHONSAFEPATH", "1")  # main sets it
-        patch.setattr(sys, "argv", ["ldm", *map(str, arguments)])
-        with pytest.raises(SystemExit) as finished:
-            main()
-    code = finished.value.code
-    assert code is None or isinstance(code, int)
-    return Outcome(code or 0, out.getvalue(), err.getvalue())
 
 
 def without_times(text: str) -> str:

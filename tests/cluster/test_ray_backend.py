@@ -21,12 +21,10 @@ from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
 from ldm.run import builders
 from ldm.run.builders import PlayerBuilder
-from tests.cli.conftest import Run, run
+from tests.cli.conftest import Run
 from tests.integration.crash import evaluation
 from tests.run.test_engine import ITEMS, Squarer, SquareWorker
 from tests.toy import expert_trajectories
-
-__all__ = ["run"]
 
 #: Builds a worker.
 SQUARES = partial(SquareWorker, Squarer())

@@ -46,9 +46,6 @@ class Ideal:
         if "You do a task" in system:
             self.requests.append("do")
             return self._executed(question)
-        if question.endswith("Write no plan yet:"):
-            self.requests.append("explain")
-            return "Something is missing."
         self.requests.append("plan")
         return self.plans[min(self.requests.count("plan"), len(self.plans)) - 1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -15,13 +15,12 @@ from ldm.deps.select import NOTE, REPORTING
 from ldm.deps.styles import STYLES, DepsOptions, Method
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Agent, Environment, run_episode
-from ldm.llm import Message, Sampling
 from ldm.reporting import noted
 from ldm.run.conditions import sees_actions
 from ldm.testing import AgentContract
 from ldm.worlds.minecraft import Minecraft
 from tests.agents.loop_contract import SPLITS, make_agent
-from tests.agents.scripted import ODD, Scripted, always, babbling, in_turn
+from tests.agents.scripted import ODD, always, babbling, in_turn
 from tests.agents.test_contracts import PLANS as DIVISIONS
 from tests.deps.workshop import Workshop
 
@@ -36,18 +35,6 @@ PLANS = (
     "Goal: mine 1 log\nThought: wood",
     "while not inventory.has({'log': 2}):\n    mine(obj='log', tool=None)",
 )
-
-
-def planning() -> Scripted:
-    """Babbles as executor and explainer, and gives a plan of some sort as a planner."""
-    babble = babbling()
-
-    def reply(messages: Sequence[Message], sampling: Sampling) -> str:
-        if messages[0].content.startswith(("You plan for", "You direct")):
-            return PLANS[len(messages[-1].content) % len(PLANS)]
-        return babble.complete(messages, sampling=sampling).text
-
-    return Scripted(reply)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +62,8 @@ class TestTheContract(AgentContract):
         return everywhere[env_name]
 
     def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        return make_agent("deps", planning(), seed, budget=budget or 20, **OPTIONS)
+        llm = babbling(PLANS, "^You (plan for|direct)")
+        return make_agent("deps", llm, seed, budget=budget or 20, **OPTIONS)
 
 
 def able(method: Method, env: Environment) -> bool:

@@ -6,6 +6,7 @@ actions a thing is come upon first. What is made needs its materials and its too
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -103,9 +104,7 @@ class Workshop(EnvironmentBase):
         return self._time_step("Nothing happens.", valid=False)
 
     def fork(self) -> Workshop:
-        twin = Workshop(self.options, self.searches)
-        twin.situation = self.situation
-        return twin
+        return copy.copy(self)
 
     def close(self) -> None:
         self.situation = State({})

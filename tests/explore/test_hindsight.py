@@ -22,10 +22,10 @@ from ldm.runs import Manifest, Run, create
 from ldm.types import Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
 from tests.explore.conftest import SHED, opened
-from tests.explore.test_gate import FORMATION, Builder, Uncopied, explored, judge_in
+from tests.explore.test_gate import FORMATION, Builder, Uncopied, explored, judge_in, run
 from tests.toy import EchoEnv, ToyEnv, expert, record
 
-__all__ = ["explored"]
+__all__ = ["explored", "run"]
 
 #: Where the fruit of the first task of its kind is.
 ENV = ToyEnv(SHED)
@@ -151,11 +151,6 @@ def test_an_error_of_the_environment_is_recorded(place: Path, task: Task, tmp_pa
         (revision,) = session.stage(f"{HINDSIGHT}.jsonl", Reviser, [(0, way)], Revision)
     assert "the shed has collapsed" in revision.error
     assert revision.shortcuts == ()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return create(tmp_path / "runs", ["refine"], Manifest("refine", {}, {}))
 
 
 @pytest.fixture

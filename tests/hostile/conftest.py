@@ -8,10 +8,6 @@ from types import FrameType
 
 import pytest
 
-from tests.cli.conftest import run
-
-__all__ = ["run"]
-
 #: Seconds that any command may take.
 PATIENCE = 120
 

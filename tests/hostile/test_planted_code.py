@@ -114,20 +114,13 @@ def test_a_module_that_the_user_names_is_found_there(run: Run, place: Path, mark
 
 
 @pytest.mark.parametrize("command", ["compare RUN RUN", "eval --resume RUN"])
-def test_a_module_that_a_run_names_is_not_imported(
+def test_a_module_that_a_run_names_is_imported_only_where_the_user_trusts_it(
     run: Run, place: Path, mark: Path, command: str
 ) -> None:
-    directory = recorded(run, place, hire(place, mark))
-    run(*command.replace("RUN", directory).split()).refused(
-        "names the agent 'hired:Agent', which is not registered", "--trust"
-    )
+    words = command.replace("RUN", recorded(run, place, hire(place, mark))).split()
+    run(*words).refused("names the agent 'hired:Agent', which is not registered", "--trust")
     assert not mark.exists()
-
-
-@pytest.mark.parametrize("command", ["compare RUN RUN --trust", "eval --resume RUN --trust"])
-def test_it_is_where_the_user_trusts_it(run: Run, place: Path, mark: Path, command: str) -> None:
-    directory = recorded(run, place, hire(place, mark))
-    run(*command.replace("RUN", directory).split()).done()
+    run(*words, "--trust").done()
     assert mark.exists()
 
 

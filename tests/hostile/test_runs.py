@@ -56,11 +56,3 @@ def test_a_bad_spec_is_an_error_of_that_run(
     outcome = run(*command.replace("RUN", str(made.directory)).split())
     assert outcome.code in (0, 1)
     assert "Error inside ldm" not in outcome.err, outcome.err
-
-
-@pytest.mark.parametrize("bad", [b"{", b"\xff", b"[" * 3000, b'{"key": "\\ud800"}'])
-def test_a_bad_line_of_a_recording_is_named(run: Run, tmp_path: Path, bad: bytes) -> None:
-    file = tmp_path / "llm.jsonl"
-    file.write_bytes(bad + b"\n")
-    toy = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Asking")
-    run("eval", *toy, "--replay", file, "--runs", tmp_path / "runs").refused(f"{file}:1:")

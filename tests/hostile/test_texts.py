@@ -24,11 +24,9 @@ from ldm.types import Trajectory
 from tests.cli.conftest import Outcome, Run
 from tests.embedder import BagOfWords
 from tests.hostile.strategies import ACTING, texts
-from tests.llm.conftest import Serve, serve
+from tests.llm.conftest import Serve
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories
-
-__all__ = ["serve"]
 
 #: Sets the title, writes to the clipboard, clears the screen, turns the text round, forges a line.
 HOSTILE = "\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202emug\u2066\x00\x08\r\x7f[/b]"

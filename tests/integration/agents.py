@@ -49,12 +49,6 @@ class Mindful(Adept):
     needs = ("memory",)
 
 
-class Seeing(Adept):
-    """Declares that it sees rewards."""
-
-    sees_reward = True
-
-
 @dataclass(frozen=True, slots=True)
 class AskingOptions:
     """steps: of a trial. trials: of a task."""

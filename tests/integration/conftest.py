@@ -1,4 +1,4 @@
-"""The command line as in tests/cli, and the process that forks for commands to be killed."""
+"""The process that forks for commands to be killed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.conftest import run, serve, server
 from tests.integration import forks
-
-__all__ = ["run", "serve", "server"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ldm.episode import EnvironmentBase
@@ -107,26 +107,18 @@ def people() -> list[Trajectory]:
     return episodes
 
 
-#: From a question to actions, the most plausible first; from an observation to its type.
-Acting = Callable[[str], Sequence[str]]
-Sorting = Callable[[str], str]
+def imitator(question: str) -> Reply:
+    """Answer the paper's questions from what is in the prompt, as somebody who looks for a thing.
 
-
-def imitating(question: str, actions: Acting, sort: Sorting, sub_goals: tuple[str, str]) -> Reply:
-    """Answer the paper's questions from what is in the prompt.
-
-    actions: the next action for a question, and others worth trying. sort: the type of an
-    observation; goals are of one type. sub_goals: what comes before "pick up" was seen, and after.
+    Where something is to be found, do what somebody did at the same task, or what most did at
+    similar ones, unless that was done; as alternatives, try the countertop and other places.
     """
-    if "Which sub-goals" in question:
-        found = re.search(r"done: (?:take|click)", question)
-        return {"sub_goals": list(sub_goals), "complete": [1] if found else []}
     if "Summarise the course" in question:
         return {"summary": f"Did: {'; '.join(re.findall(r'done: (.*)', question))}."}
     if "types of about equal size" in question:
-        return {"types": _types(items_in(question), sort)}
+        return {"types": _types(items_in(question))}
     if "the number of its type" in question:
-        return _classified(question, sort)
+        return _classified(question)
     if "Which attempt" in question:
         attempts = re.findall(r"<attempt-\d>\n(.*?)</attempt", question, re.DOTALL)
         put = [n for n, text in enumerate(attempts, 1) if ": You put" in text]
@@ -137,7 +129,7 @@ def imitating(question: str, actions: Acting, sort: Sorting, sub_goals: tuple[st
         )
         parting = next(one for one, two in zip(better, other, strict=False) if one != two)
         return {"item_1": int(parting[0])}
-    plausible = actions(question)
+    plausible = _actions(question)
     weighed = zip(plausible, (0.4, 0.3, 0.2, 0.1), strict=False)
     return {
         "action": plausible[0],
@@ -145,27 +137,20 @@ def imitating(question: str, actions: Acting, sort: Sorting, sub_goals: tuple[st
     }
 
 
-def imitator(question: str) -> Reply:
-    """Answer as somebody who looks for a thing in the kitchen.
-
-    Where something is to be found, do what somebody did at the same task, or what most did at
-    similar ones, unless that was done; as alternatives, try the countertop and other places.
-    """
-    return imitating(question, _actions, _sort, ("find it", "cool it and put it away"))
-
-
-def _types(items: Sequence[str], sort: Sorting) -> list[dict[str, Any]]:
+def _types(items: Sequence[str]) -> list[dict[str, Any]]:
     """Sort into high-level types."""
     kinds: dict[str, list[int]] = {}
     for number, item in enumerate(items, 1):
-        kinds.setdefault(sort(item), []).append(number)
+        kinds.setdefault(_sort(item), []).append(number)
     return [{"name": name, "members": members} for name, members in kinds.items()]
 
 
-def _classified(question: str, sort: Sorting) -> dict[str, Any]:
+def _classified(question: str) -> dict[str, Any]:
     types = re.findall(r"^(\d+)\. ([a-z ]+)", question, re.MULTILINE)
     numbers = {name.strip(): int(number) for number, name in types}
-    return {f"item_{n}": numbers.get(sort(item), 1) for n, item in enumerate(items_in(question), 1)}
+    return {
+        f"item_{n}": numbers.get(_sort(item), 1) for n, item in enumerate(items_in(question), 1)
+    }
 
 
 def _sort(text: str) -> str:

@@ -17,16 +17,12 @@ from ldm.reason.offline import OfflineReasoner
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
+from tests.run.recorded import only_run
 from tests.toy import expert_trajectories
 
 pytestmark = pytest.mark.usefixtures("place")
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--agent.budget", "20")
 ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
-
-
-def only_run(place: Path) -> Path:
-    (directory,) = (place / "runs").iterdir()
-    return directory
 
 
 class TestChoosingTasks:
@@ -104,7 +100,7 @@ class TestMemories:
 
     def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:
         assert run("eval", *self.MINDFUL).code == 0
-        values = json.loads((only_run(place) / "run.json").read_text())
+        values = json.loads((only_run() / "run.json").read_text())
         assert values["spec"]["generation"] == 0
         assert values["models"] == {"embedder": "bag-of-words"}
 

@@ -2,21 +2,32 @@
 
 Figure 1: a prompt holds tuples of the present situation. Figure 2: formation, index, refinement.
 Table 3 (bottom right): what the memory does before refinement, and after. Figure 3 is a plot of
-success against the size of the data. The presets play in real worlds in test_paper_players.py.
+success against the size of the data.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from ldm.agents import Resources
+from ldm.agents.ldm import LdmAgent, LdmOptions
+from ldm.config import Refine
 from ldm.episode import run_episode
+from ldm.explore import ExplorationSetup, Tree
+from ldm.explore.refine import Explorer
 from ldm.explore.tree import path_to
-from ldm.memory import Memory
-from tests.integration.paper_method import Method, Refinement
+from ldm.memory import FormationOptions, Memory, build, extend
+from ldm.policy import Policy
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PromptedOptions
+from ldm.run.builders import Knowledge
+from ldm.run.presets import preset
+from tests.embedder import BagOfWords
 from tests.integration.paper_world import Kitchen, imitator, people
 from tests.reason.scripted import Scripted
 
@@ -28,26 +39,64 @@ REFINED = [
 ]
 BATCH = 5
 STEPS = len(INITIAL)
+PRESET = preset("ldm2-table2")
+KITCHEN = Kitchen({"train/1": ("mug 2", "countertop 1"), "test/1": ("mug 2", "countertop 1")})
+EMBEDDER = BagOfWords()
 
 
 @dataclass
 class Published:
-    """The whole way of the paper. former: the model that was asked in formation."""
+    """The whole way of the paper. former and refiner: the models that were asked on it."""
 
-    method: Method
     initial: Memory
     former: Scripted
     refined: Memory
-    refinement: Refinement
+    refiner: Scripted
+    trees: tuple[Tree, ...]
+
+
+def opened(place: str) -> Memory:
+    return Memory.open(place, KITCHEN.card.name, embedder=EMBEDDER)
+
+
+def asking(model: Scripted, options: PromptedOptions) -> PromptedReasoner:
+    known = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), None)
+    return known.ask(model, KITCHEN.card, options)
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
-    place = str(tmp_path_factory.mktemp("memory"))
-    kitchen = Kitchen({"train/1": ("mug 2", "countertop 1"), "test/1": ("mug 2", "countertop 1")})
-    method = Method("ldm2-table2", kitchen, imitator, STEPS)
-    initial, former = method.form(place, people(), BATCH)
-    return Published(method, initial, former, *method.refine(place, initial, "train/1"))
+    """What people did becomes a memory, and what trees find at a task is added to it."""
+    place, former, refiner = (
+        str(tmp_path_factory.mktemp("memory")),
+        Scripted(imitator),
+        Scripted(imitator),
+    )
+    wording = PromptedOptions(wording=PRESET.content.build["wording"])
+    options = FormationOptions(batch_size=BATCH)
+    build(place, people(), EMBEDDER, lambda _: asking(former, wording), options=options)
+    initial = opened(place)
+
+    spec = Refine(**PRESET.content.refine)
+    deciding = spec.typed("policy")
+    exploring = replace(spec.typed("search"), depth=STEPS)
+    reasoner = asking(refiner, deciding.prompted())
+    policy = Policy(initial, reasoner, deciding)
+    setup = ExplorationSetup(KITCHEN, initial, reasoner, policy, exploring)
+    trees = Explorer(setup).explore(KITCHEN.task("train/1"))
+    added = [row for tree in trees for row in tree.added]
+    extend(place, initial.record, added, EMBEDDER, tasks=["train/1"], settings={})
+    return Published(initial, former, opened(place), refiner, trees)
+
+
+def played(memory: Memory) -> Any:
+    """What becomes of the test as the row LDM² In plays it, and the model that it asks."""
+    row = next(row for row in PRESET.content.rows if row.name == "LDM² In")
+    options = row.player.with_options(budget=STEPS).typed(LdmOptions, "ldm")
+    knowledge = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), memory)
+    model = Scripted(imitator)
+    agent = LdmAgent(options, Resources(memory, reasoner_llm=model, ask=knowledge.ask))
+    return *run_episode(KITCHEN, agent, KITCHEN.task("test/1")), model
 
 
 def questions(model: Scripted, words: str) -> list[str]:
@@ -82,9 +131,7 @@ class TestDecisions:
     @pytest.fixture(scope="class")
     @staticmethod
     def before(published: Published) -> Any:
-        player, model = published.method.agent(published.initial)
-        kitchen = published.method.world
-        return *run_episode(kitchen, player, kitchen.task("test/1")), model
+        return played(published.initial)
 
     def test_before_refinement_search_everywhere_in_vain(self, before: Any) -> None:
         result, trials, _ = before
@@ -112,9 +159,7 @@ class TestDecisions:
             assert "Did: go to fridge 1" in question
 
     def test_after_refinement_take_the_way_that_the_tree_found(self, published: Published) -> None:
-        player, _ = published.method.agent(published.refined)
-        kitchen = published.method.world
-        result, trials = run_episode(kitchen, player, kitchen.task("test/1"))
+        result, trials, _ = played(published.refined)
         assert result.success
         assert [step.action for step in trials[result.submitted].steps] == REFINED
 
@@ -123,14 +168,14 @@ class TestRefinement:
     """Eq. 9 and 10, on the right of Figure 2."""
 
     def test_plays_one_tree_a_batch(self, published: Published) -> None:
-        assert [tree.batches for tree in published.refinement.trees] == [
+        assert [tree.batches for tree in published.trees] == [
             (batch.id,) for batch in published.initial.batches
         ]
 
     def test_takes_the_majority_where_recalls_agree_and_branches_elsewhere(
         self, published: Published
     ) -> None:
-        for tree in published.refinement.trees:
+        for tree in published.trees:
             first = [node for node in tree.nodes if node.depth == 1]
             assert [(node.action, node.confidence) for node in first] == [("go to fridge 1", 1.0)]
             second = [node for node in tree.nodes if node.depth == 2]
@@ -138,16 +183,16 @@ class TestRefinement:
             assert [node.confidence for node in second] == pytest.approx([0.4, 0.3, 0.2, 0.1])
 
     def test_finds_the_way_that_earns_more(self, published: Published) -> None:
-        for tree in published.refinement.trees:
+        for tree in published.trees:
             assert not tree.ground.success
             assert tree.best_score == 1.0
             path = path_to(tree.nodes, tree.nodes[tree.best])[1:]
             assert [node.action for node in path] == REFINED
 
     def test_adds_it_from_the_key_step_on_in_the_present_types(self, published: Published) -> None:
-        compared = questions(published.refinement.model, "first step in which")
-        assert len(compared) == len(published.refinement.trees)
-        for tree in published.refinement.trees:
+        compared = questions(published.refiner, "first step in which")
+        assert len(compared) == len(published.trees)
+        for tree in published.trees:
             assert tree.key == 1  # "go to countertop 1", which the ground process did not do
             assert [row.tuple.action for row in tree.added] == REFINED[1:]
             assert {row.batch for row in tree.added} == set(tree.batches)

@@ -11,7 +11,6 @@ import pytest
 
 from ldm import records
 from ldm.llm.calls import Call
-from ldm.memory import record
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
@@ -121,27 +120,6 @@ class TestBuilding:
         calls = records.read(Path(".ldm/memory/calls/llm.jsonl"), Call)
         assert len({call.key for call in calls}) == len(calls) == server.outcomes["answered"]
 
-    def test_batches_that_another_reasoner_left_unfinished_are_not_kept(
-        self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def stop(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(record, "commit", stop)
-            assert run("build-memory", "data").code != 0
-        assert run("build-memory", "data", *BUILD).code == 0
-        run("memory", "export", "out.jsonl")
-        rows = [json.loads(line)["tuple"] for line in Path("out.jsonl").read_text().splitlines()]
-        tuples = [row["tuple"] for row in rows if row]
-        assert tuples
-        for entry in tuples:
-            summary = entry["history"]["summary"]
-            if entry["step"] == 0:
-                assert not summary
-            else:
-                assert summary == "looked around"
-
 
 def evaluated(run: Run, *more: object) -> dict[str, Any]:
     outcome = run("eval", *ENV, "--agent.budget", "6", "--limit", "3", "--json", *more).done()
@@ -224,36 +202,6 @@ class TestRefining:
         assert not [one for one in server.bodies[len(paid) :] if one in paid]
         assert "Refinement of generation 0" in played.out
         assert "costs nothing" in run(*command, "--reuse-goals").err
-
-    def test_is_resumed_with_the_model_it_was_begun_with(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
-        assert run("build-memory", "data").code == 0
-        assert run(*self.REFINE, "--dry-run", *POLICY).code == 0
-        (first,) = (place / "runs").glob("refine-*")
-        run("refine", "--resume", first, "--reasoner-llm", "another").refused(
-            "was started with reasoner-llm scripted, not another"
-        )
-        call_count = sum(server.outcomes.values())
-        resumed = run("refine", "--resume", first).done()
-        assert "Using scripted at" not in resumed.err  # nothing is asked again
-        assert sum(server.outcomes.values()) == call_count
-        assert "Refinement of generation 0" in resumed.out
-
-    def test_with_the_limit_reached_at_the_first_goal_loses_no_paid_call(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
-        assert run("build-memory", "data").code == 0
-        limit = ("--models.concurrency", "1", "--models.max-calls", "3")
-        stopped = run(*self.REFINE, "--dry-run", *POLICY, *limit)
-        assert stopped.code != 0
-        (first,) = (place / "runs").glob("refine-*")
-        paid = len(records.read(first / "llm.jsonl", Call))
-        assert paid >= 3
-        run("refine", "--resume", first, "--models.max-calls", "1000").done()
-        calls = records.read(first / "llm.jsonl", Call)
-        assert len({call.key for call in calls}) == len(calls) > paid
-        assert len(calls) == server.outcomes["answered"]
 
 
 def explored(directory: Path) -> list[dict[str, Any]]:

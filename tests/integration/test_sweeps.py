@@ -8,10 +8,9 @@ from typing import Any
 
 from tests.cli.conftest import Run
 from tests.integration.test_several_agents_cli import TOY, server
-from tests.llm.conftest import serve
 from tests.llm.server import FakeServer
 
-__all__ = ["serve", "server"]
+__all__ = ["server"]
 
 SHED = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
 

@@ -88,19 +88,7 @@ def test_no_unreadable_file_is_written(name: str, kind: str, message: str, tmp_p
     assert not any(tmp_path.iterdir())
 
 
-#: What may stand where the messages should; half a line, where nothing closes it.
-HOSTILE = {
-    "nested without end": "[" * 100_000,
-    "nested deeply": "[" * 100_000 + "]" * 100_000 + "}",
-    "a long number": "9" * 5_000 + "}",
-    "half a character": '["\\ud800"]}',
-    "nothing": "null}",
-    "an object": "{}}",
-    "messages by nobody": '[{"role": 1, "source": 1}]}',
-}
-
-
-@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("value", ["[" * 100_000, "null}", '[{"role": 1, "source": 1}]}'], ids=len)
 def test_hostile_lines_lose_no_others(value: str, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     formats.write(path, [TRAJECTORY], "chat")

@@ -144,19 +144,6 @@ class TestTheRecording:
         assert len(server.bodies) == paid
         assert again.meter.accounts() == first.meter.accounts()
 
-    def test_its_key_is_all_that_may_change_the_reply(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
-        client = connect(serve(), directory=tmp_path)
-        others: list[dict[str, Any]] = [{}, {"schema": Colour}, {"max_tokens": 7}, {"stop": ("x",)}]
-        samplings = Sampling(0.5), Sampling(top_p=0.5), Sampling(seed=1), Sampling(sample=1)
-        others += [{"sampling": sampling} for sampling in samplings]
-        for other in others:
-            client.model("m").complete(ask("hello"), **other)
-        client.model("n").complete(ask("hello"))
-        keys = [call.key for call in read_calls(tmp_path)]
-        assert len(keys) == len(set(keys)) == len(others) + 3  # two probes
-
     def test_equal_calls_at_the_same_time_are_one(self, serve: Serve, connect: Connect) -> None:
         server = serve(latency=0.1)
         client = connect(server, probed="m")

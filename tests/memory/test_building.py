@@ -74,14 +74,6 @@ class TestAFirstBuild:
         assert [batch.id for batch in built.batches] == ["fetch-1", "wash-1"]
         assert [*built.rows] == [*inspect(at(), "toy").rows]
 
-    def test_stores_unit_vectors_of_goal_and_observation(self, at: Places) -> None:
-        make(at())
-        contents = inspect(at(), "toy")
-        vectors = contents.rows.vectors_of(slice(None))
-        for row, vector in zip(contents.rows, vectors, strict=True):
-            expected = BagOfWords().embed([row.tuple.goal, row.tuple.observation])
-            assert np.allclose(vector, expected.ravel(), atol=1e-6)
-
     def test_neither_order_nor_repetition_nor_idle_trajectories_matter(self, at: Places) -> None:
         idle = replace(TWELVE[0], steps=(Step("", "", thought="Hm."),))
         embedder = BagOfWords()

@@ -319,10 +319,6 @@ class TestAMemoryOnAServer:
                 places.commit(server, varied, (formed.generation,))
         assert [*load(server, "toy").rows] == [*varied.rows]
         assert differences(varied, server) == []
-        served, memory = ServerMemory(server, "toy", EMBEDDER), Memory(varied, EMBEDDER)
-        for goal, observation in states(varied)[::5]:
-            assert served.retrieve(goal, observation) == memory.retrieve(goal, observation)
-        served.close()
 
     def test_has_one_writer_at_a_time(
         self, server: str, formed: Contents, monkeypatch: pytest.MonkeyPatch

@@ -8,10 +8,9 @@ import pytest
 from ldm.memory import retrieval
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.lessons import Contents
-from ldm.memory.retrieval import Query, Retriever
+from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.memory.rows import Rows, RowsBuilder
 from ldm.types import History, Recall, StateActionTuple
-from tests.memory.brute_force import brute_force
 
 ROWS, DIMENSION, K = 600, 4, 12
 
@@ -44,13 +43,23 @@ def contents() -> Contents:
     return Contents(generation, (batch,), builder.collected())
 
 
+def brute_force(contents: Contents, query: np.ndarray) -> list[tuple[str, float, str]]:
+    """Return ids, similarities and fallbacks of the best K by comparing every tuple of the cell."""
+    scored = []
+    for row, vector in zip(contents.rows, contents.rows.vectors_of(slice(None)), strict=True):
+        of_goal, of_sight = np.vecdot(vector.reshape(2, DIMENSION), query)
+        similarity = 0.5 * float(of_goal) + 0.5 * float(of_sight)
+        scored.append((-round(similarity, DECIMALS), row.tuple.id))
+    return [(name, -similar, "") for similar, name in sorted(scored)[:K]]
+
+
 def differing(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> int:
     """For how many of 40 random queries the best K are not those of brute force."""
     monkeypatch.setattr(retrieval, "FIRST_ROWS", 8)
     retriever = Retriever(contents.batches, contents.rows)
     different = 0
     for query in unit(np.random.default_rng(1).standard_normal((40, 2, DIMENSION))):
-        expected = brute_force(contents, "", query, K)
+        expected = brute_force(contents, query)
         recalls: list[Recall] = retriever.search(Query("", "", *query), ["mixed-1"], K)
         different += [(r.id, r.similarity, r.fallback) for r in recalls] != expected
     return different

@@ -105,6 +105,7 @@ class TestReading:
     )
     def test_a_damaged_file_is_named(self, damage: str, copy: str) -> None:
         path, sound = file_in(copy), inspect(copy, "toy").rows
+        vectors = sound.vectors_of(slice(None)).tobytes()
         content = path.read_bytes()
         path.unlink()
         match damage:
@@ -137,6 +138,7 @@ class TestReading:
             else:  # what fills the room between arrays says nothing
                 assert damage == "changed"
                 assert [*rows] == [*sound]
+                assert rows.vectors_of(slice(None)).tobytes() == vectors
                 continue
             assert f"damaged: {path} cannot be used" in refused.message
             assert refused.remedy

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.usefixtures("folds_here")
 STATE = "disk full on db", "df: 100%"
 
 
-def evidence_of(memory: GrowingMemory, action: str, state: tuple[str, str] = STATE) -> Evidence:
-    (one,) = [one for one in memory.recall(*state, k=50) if one.tuple.action == action]
+def evidence_of(memory: GrowingMemory, action: str) -> Evidence:
+    (one,) = [one for one in memory.recall(*STATE, k=50) if one.tuple.action == action]
     assert one.evidence is not None
     return one.evidence
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,6 @@ def recalled(
 
 AT_1: Past = ((START, "go to box 1"),)
 HELD: Past = (*AT_1, ("In box 1 you see a knife 1.", "take knife 1 from box 1"))
-SPOON_HELD: Past = (*AT_1, ("In box 1 you see a spoon 1.", "take spoon 1 from box 1"))
 SEARCHED: Past = (*AT_1, ("In box 1 you see nothing.", "go to box 2"))
 #: An expert who looks for a knife, takes it and puts it where it belongs.
 RECALLS = (
@@ -150,47 +150,33 @@ class TestWithoutAdmissibleActions:
         assert re.fullmatch(r"click\[\w+\]", UNTAUGHT.act(state, (recall,)).action)
 
 
+RENAMED = frozenset(["knife", "spoon", "box", "table", "cup", "go", "take", "put", "see"])
+
+
+def renamed(one: Any) -> Any:
+    """Return a text, or whatever holds texts, with these words spelt backwards."""
+    if isinstance(one, str):
+        return re.sub(r"[a-z]+", lambda m: m[0][::-1] if m[0] in RENAMED else m[0], one)
+    if isinstance(one, tuple | list):
+        return type(one)(map(renamed, one))
+    if is_dataclass(one) and not isinstance(one, type):
+        return replace(one, **{f.name: renamed(getattr(one, f.name)) for f in fields(one)})
+    return one
+
+
 def test_it_does_the_same_in_invented_words() -> None:
     """Nothing but the pattern of words matters: renamed, the choice is the renamed one."""
-    names = {
-        "knife": "blarg", "spoon": "zimt", "box": "quod", "table": "frob", "cup": "wib",
-        "go": "zorp", "take": "nalk", "put": "gref", "see": "oom",
-    }  # fmt: skip
-
-    def renamed(text: str) -> str:
-        return re.sub(r"[a-z]+", lambda match: names.get(match.group(), match.group()), text)
-
-    def past_of(past: Past) -> Past:
-        return tuple((renamed(text), renamed(action)) for text, action in past)
-
-    lessons = [
-        replace(
-            one, goal=renamed(one.goal), past=past_of(one.past),
-            observation=renamed(one.observation), action=renamed(one.action),
-        )
-        for one in demonstrations()
-    ]  # fmt: skip
-    reasoner = OfflineReasoner(BagOfWords(), learn(lessons))
-
-    recalls = tuple(
-        recalled(
-            renamed(r.tuple.goal), past_of(r.tuple.history.past),
-            renamed(r.tuple.observation), renamed(r.tuple.action),
-        )
-        for r in RECALLS
-    )  # fmt: skip
+    reasoner = OfflineReasoner(BagOfWords(), learn(renamed(demonstrations())))
+    actions = (*PLACES, "take spoon 2 from box 3", "put spoon 2 on table 1")
     for past, observation in [
         ((), START),
         (SEARCHED, "In box 2 you see nothing."),
-        (((START, "go to box 3"),), "In box 3 you see a spoon 2."),
-        ((*((START, "go to box 3"),), ("a spoon 2.", "take spoon 2 from box 3")), "You hold it."),
+        (AT_3, "In box 3 you see a spoon 2."),
+        ((*AT_3, ("a spoon 2.", "take spoon 2 from box 3")), "You hold it."),
     ]:
-        actions = (*PLACES, "take spoon 2 from box 3", "put spoon 2 on table 1")
-        state = State(
-            renamed(SPOON), History(past=past_of(past)), renamed(observation),
-            tuple(map(renamed, actions)),
-        )  # fmt: skip
-        assert reasoner.act(state, recalls).action == renamed(decide(past, observation, actions))
+        state = renamed(State(SPOON, History(past=past), observation, actions))
+        decided = decide(past, observation, actions)
+        assert reasoner.act(state, renamed(RECALLS)).action == renamed(decided)
 
 
 class TestHistories:

@@ -30,6 +30,7 @@ from ldm.types import Card, History, Past, Trajectory
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Reply, Scripted, items_in
+from tests.reason.test_prompted import model
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "states"
 TRAJECTORIES = Path(__file__).parents[2] / "data" / "trajectories"
@@ -105,12 +106,6 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def asking(card: Card, **options: Any) -> PromptedReasoner:
     known = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), None)
     return known.ask(Scripted(reply), card, PolicyOptions(**options).prompted())
-
-
-def model(reasoner: PromptedReasoner) -> Scripted:
-    llm = reasoner._prompter.llm
-    assert isinstance(llm, Scripted)
-    return llm
 
 
 @cache

@@ -8,10 +8,8 @@ import pytest
 
 from ldm import records
 from ldm.types import EpisodeResult, Trajectory
-from tests.cli.conftest import Run, run
+from tests.cli.conftest import Run
 from tests.report.conftest import Recorded
-
-__all__ = ["run"]
 
 
 @pytest.mark.slow

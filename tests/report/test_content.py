@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ldm.report import overview, write_report
 from ldm.report.writing import SCRIPTS, STYLES, Chunks, text_of
 from ldm.run.reading import read_run
 from ldm.runs import Manifest, create
-from ldm.types import EpisodeResult, Trajectory, Usage
+from ldm.types import Trajectory, Usage
 from tests.report.conftest import Recorded
 from tests.report.hostile import TEXTS, hostile_run
 
@@ -194,16 +195,12 @@ class TestRuns:
         records.write(
             old.directory / "trajectories.jsonl", (t for one in episodes for t in one.trials)
         )
-        without = (EpisodeResult(**{**_fields(one.result), "notes": ()}) for one in episodes)
+        without = (replace(one.result, notes=()) for one in episodes)
         records.write(old.directory / "episodes.jsonl", without)
         entry = entries(chunks(write_report([old.directory], tmp_path / "r.html")), old.directory)
         steps = [step for one in entry for trial in one["trials"] for step in trial["steps"]]
         assert all("votes" not in step for step in steps)
         assert any("recalls" in step for step in steps)
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in type(record).__slots__}
 
 
 class TestPage:

@@ -21,8 +21,8 @@ from ldm.run.engine import recorded_spec
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
 from tests.agents import cook
-from tests.cli.transcript import run_command
-from tests.llm.conftest import Serve, serve
+from tests.cli.conftest import run_command
+from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
 from tests.run.recorded import (
     EVALUATION,
@@ -37,8 +37,6 @@ from tests.run.recorded import (
     resume,
 )
 from tests.toy import ToyOptions, expert_trajectories
-
-__all__ = ["serve"]
 
 RANDOM = Evaluate(TOY, agent="random", limit=2)
 

@@ -17,10 +17,8 @@ from ldm.llm.service import Connection
 from ldm.memory.index import OnProgress
 from ldm.run.grid import Grid
 from ldm.run.runtime import Advance, Runtime
-from tests.llm.conftest import Serve, serve
+from tests.llm.conftest import Serve
 from tests.run.recorded import EVALUATION, REFINEMENT, TOY, only_run
-
-__all__ = ["serve"]
 
 #: What would be noticed if it were read.
 GARBAGE = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ldm
-from tests.cli.transcript import run_command
+from tests.cli.conftest import run_command
 from tests.run.recorded import EVALUATION, REFINEMENT, TOY, files, memory
 
 COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")

@@ -13,12 +13,8 @@ from typing import Any
 import pytest
 
 from ldm.memory.growing import GrowingMemory
-from tests.cli.conftest import run
-from tests.embedder import BagOfWords
-
-__all__ = ["run"]
-
 from ldm.serve.operations import Client, Tokens
+from tests.embedder import BagOfWords
 
 A, B, ALL = "token-of-tenant-a", "token-of-tenant-b", "token-of-everything"
 SCOPES = {A: {"tenant": "a"}, B: {"tenant": "b"}, ALL: {}}

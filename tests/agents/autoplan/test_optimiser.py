@@ -93,28 +93,12 @@ class TestTheHeatPlan:
 
 
 class TestExperiences:
-    def test_and_all_else_are_drawn_from_the_nucleus_anew_each_time(self, run: Run) -> None:
+    def test_and_all_else_are_drawn_anew_each_time(self, run: Run) -> None:
         llm = cook()
         kitchen = Kitchen(llm)
         optimise(run, kitchen, kitchen.pool(size=2), replace(SETTINGS, pool=2))
-        assert {(s.temperature, s.top_p) for _, s in llm.requests} == {(1.0, 0.9)}
         # In both iterations both tasks are played, and no two calls share a draw.
         assert len({s.sample for _, s in llm.requests}) == len(llm.requests)
-
-    def test_hold_what_was_said_and_what_was_done(self, run: Run) -> None:
-        kitchen = Kitchen(cook())
-        _, history = optimise(run, kitchen, kitchen.pool(), SETTINGS)
-        one = history[1].experiences[0]
-        assert one.trajectory is not None
-        steps = one.trajectory.steps
-        assert len(one.said) == len(steps)
-        pairs = {
-            (sentence.split()[0], step.action.split()[0])
-            for sentence, step in zip(one.said, steps, strict=True)
-        }
-        assert ("try", "heat") in pairs
-        assert ("go", "go") in pairs
-        assert all(step.thought for step in steps)
 
     def test_do_not_depend_on_the_number_of_workers(self, tmp_path: Path) -> None:
         outcomes = []

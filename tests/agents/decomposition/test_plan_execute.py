@@ -19,9 +19,9 @@ from tests.agents.decomposition.test_algorithm import (
     DRAWS,
     TREES,
     Call,
-    Expression,
     Watched,
     all_of,
+    combined,
     some_work,
 )
 
@@ -64,37 +64,22 @@ class TestThePlan:
         ]
 
 
-def carried_out(expression: Expression, able: list[bool], calls: list[int]) -> bool:
-    """App. B, on its own: each operand after the other, as far as the operator asks for it."""
-    if isinstance(expression, int):
-        calls.append(expression)
-        return able[expression - 1]
-    operator, operands = expression
-    for operand in operands:
-        if carried_out(operand, able, calls) is (operator == "OR"):
-            return operator == "OR"
-    return operator == "AND"
-
-
 @pytest.mark.parametrize("draw", range(DRAWS))
 def test_a_thousand_random_plans_are_carried_out_as_the_appendix_says(draw: int) -> None:
     rng = random.Random(f"appendix B, {draw}")
     for _ in range(TREES // DRAWS):
         work = some_work(rng, able=rng.choice((0.3, 0.5, 0.7)), depth=2)  # no one asks for the 2nd
-        order: list[int] = []
+        calls: list[tuple[Call, int]] = [(("executor", GOAL), 1)]
         success = work.ending == "completed"  # where there is no plan
-        expected: list[Call] = [("planner", GOAL)]
-        if work.logic is None:
-            expected.append(("executor", GOAL))
-        else:
-            able = [part.ending == "completed" for part in work.parts]
-            success = carried_out(work.logic, able, order)
-            expected += [("executor", work.parts[number - 1].name) for number in order]
+        if work.logic is not None:
+            calls.clear()
+            success = combined(work, work.logic, 1, 2, calls)
+        executors = [call for call, _ in calls if call[0] == "executor"]
         watched = Watched({one.name: one for one in all_of(work)})
 
         _, tree, _ = executing(ENV, TASK, watched.model(), executor_steps=2)
 
-        assert watched.calls == expected
+        assert watched.calls == [("planner", GOAL), *executors]
         assert tree.success is success
 
 

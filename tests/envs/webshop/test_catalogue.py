@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldm.envs.webshop import data
 from ldm.envs.webshop.catalogue import Files, Product, stream_array
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -144,6 +146,16 @@ def test_odd_values_load_or_are_refused_as_officially(golden: Path, tmp_path: Pa
             assert product.price_tag == result["Price"]
         if "customization_options" in case["changed"]:
             assert {name: list(values) for name, values in product.options} == result["options"]
+
+
+def test_the_official_small_set_is_whole(official: Path) -> None:
+    for file in data.FILES["small"]:
+        if file.sha256:
+            content = (official / file.filename).read_bytes()
+            assert hashlib.sha256(content).hexdigest() == file.sha256
+    report = data.check(official)
+    assert (report.facts["products"], report.facts["goals"]) == (1000, {"synthetic": 6910})
+    assert not report.problems
 
 
 def test_the_indexed_text_is_the_official_one(catalogue: Any, golden: Path) -> None:
