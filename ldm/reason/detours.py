@@ -14,11 +14,11 @@ from itertools import pairwise
 
 from ldm.reason.features import Situation, role_of
 from ldm.reason.reading import Words, kind_of, lines, lines_with, place_of
-from ldm.reason.vocabulary import Lesson, Vocabulary, read_command
+from ldm.reason.vocabulary import INSTEAD, Lesson, Vocabulary, read_command
 
-#: What a detour weighs as it was, where it tried the form of what counts, and as what counts. Less
-#: than any other step of a success; chosen by playing training tasks of ALFWorld and our own games.
-TRIED, INSTEAD = 0.49, 0.2
+#: What a detour weighs as it was, where it tried the form of what counts: less than any other step
+#: of a success, and more than what counts. Chosen as INSTEAD.
+TRIED = 0.49
 
 
 def without_detours(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> list[Lesson]:

@@ -23,6 +23,7 @@ from ldm.parallel import one_thread
 from ldm.reason.candidates import MOST, Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.vocabulary import (
+    INSTEAD,
     SUPPORT,
     UNREWARDED,
     Lesson,
@@ -389,16 +390,17 @@ class Fit:
     def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return steps that worked, decided without their episodes, and the value of each row.
 
-        Detours, which weigh less, are none of them.
+        Steps of searches are judged by what counts, not by what was tried in vain.
         """
         data = self.data
         episodes = int(data.episode.max()) + 1
         folds = np.random.default_rng(1).permutation(episodes)[data.episode] % FOLDS
         values, chosen = np.zeros(len(data.lengths)), [np.empty(0, np.int64)]
+        counts = (data.weight >= UNREWARDED) | (data.weight > 0) & (data.weight <= INSTEAD)
         of = np.repeat(np.arange(len(data.start)), data.ends - data.start)
         for fold in range(FOLDS):
             others = np.flatnonzero(folds != fold)
-            held = np.flatnonzero((folds == fold) & (data.weight >= UNREWARDED))
+            held = np.flatnonzero((folds == fold) & counts)
             if len(others) and len(held) and sum(map(len, chosen)) < LEFT_OUT:
                 chosen.append(held)
                 rows = folds[of] == fold

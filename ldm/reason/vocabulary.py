@@ -134,6 +134,9 @@ CLOSED, CLOSED_TIMES = 0.3, 3
 #: The weight of a step of an attempt that earned nothing more. With 0, hence weights in proportion
 #: to the score, training goals of WebShop scored less: such sessions show the way as well.
 UNREWARDED = 0.5
+#: The weight of a step of a search as the one that counts, see `ldm.reason.detours`; chosen by
+#: playing training tasks of ALFWorld and our own games.
+INSTEAD = 0.2
 #: The weight of a step of a failure against its action: most of its steps were not at fault.
 FAILED = -0.25
 #: Steps that are read to learn from.
