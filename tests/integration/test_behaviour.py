@@ -1,4 +1,4 @@
-"""Ten uses of the command line and the public API, each reduced to digests of its results.
+"""Twelve uses of the command line and the public API, each reduced to digests of its results.
 
 tests/golden/behaviour.json holds the digests; `--update-goldens` rewrites those of the scenarios
 that run. Each test writes what it digested into its temporary directory, to be compared with that
@@ -12,12 +12,16 @@ last digits may differ, and with them the digests of recalls, notes and searches
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import importlib
 import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -227,6 +231,17 @@ def crafting(texts: list[str], form: Facts) -> str:
 # Scenarios, each in an empty directory
 
 
+class Mortal(ToyEnv):
+    """A shed that kills its process at the fifth task, once, if there is a file `doomed`."""
+
+    def reset(self, task: ldm.Task) -> ldm.TimeStep:
+        doomed = Path("doomed")
+        if task == self.tasks(task.split)[4] and doomed.exists():
+            doomed.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().reset(task)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Configure nothing, and install a stranger's package, for worker processes, too."""
@@ -331,15 +346,32 @@ def deps(use_house: Use) -> Facts:
     return {**played, **asked}
 
 
+def resume_after_a_kill(use_house: Use) -> Facts:
+    whole = play("mortal")
+    Path("doomed").touch()
+    command = [sys.executable, "-m", "ldm", *filled("mortal").split()]
+    assert subprocess.run(command, capture_output=True, check=False).returncode
+    assert not Path("doomed").exists()
+    (run,) = Path("runs").iterdir()
+    ldm_main("resume", run=run)
+    assert recorded(Path("runs")) == whole
+    return whole
+
+
+def house_and_control() -> tuple[Path, Path]:
+    """Return the runs of the evaluation with a control; the control has less success."""
+    run, control = sorted(Path("house").iterdir(), key=lambda run: -len(solved(run)))
+    assert len(solved(run)) > len(solved(control))
+    return run, control
+
+
+def solved(run: Path) -> list[Any]:
+    return [one["task"]["id"] for one in lines(run / "episodes.jsonl") if one["success"]]
+
+
 def compare(use_house: Use) -> Facts:
-    """Compare the evaluation with its control, which has less success."""
-
-    def solved(run: Path) -> int:
-        return sum(one["success"] for one in lines(run / "episodes.jsonl"))
-
     use_house()
-    control, run = sorted(Path("house").iterdir(), key=solved)
-    assert solved(run) > solved(control)
+    run, control = house_and_control()
     out, err = ldm_main("compare", run=run, other=control)
     figures = (
         *("env", "split", "episodes", "success_rate", "interval", "finished_rate", "by_kind"),
@@ -348,6 +380,34 @@ def compare(use_house: Use) -> Facts:
     rates = [{name: one[name] for name in figures} for one in json.loads(out)["runs"]]
     (difference,) = (line for line in err.splitlines() if " − " in line)
     return {"rates": reduced(rates), "difference": re.findall(r"[-+]?\d+\.\d+", difference)}
+
+
+def report(use_house: Use) -> Facts:
+    """Return which of the recorded texts and tuple ids the listing and the page show."""
+    use_house()
+    run, control = house_and_control()
+    listed = json.loads(ldm_main("show", run=run)[0])["episodes"]
+    tasks = [episode["task"]["id"] for episode in listed]
+    shown = [json.loads(ldm_main("show", task, run=run)[0]) for task in tasks]
+    ldm_main("report", run=run, other=control)
+    page = Path("page.html").read_text("utf-8")
+    packed = re.findall(r'<script type="text/plain"[^>]*>([A-Za-z0-9+/=]+)</script>', page)
+    data = [json.loads(gzip.decompress(base64.b64decode(one))) for one in packed]
+    wanted = [lines(one / "trajectories.jsonl") for one in (run, control)]
+    facts = {
+        "shown": set(texts_in(shown)) & set(texts_in(wanted[0])),
+        "page": set(texts_in(data)) & set(texts_in(wanted)),
+    }
+    return {"listed": in_order(listed), **{name: sorted(fact) for name, fact in facts.items()}}
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(item)
 
 
 def growing_memory(use_house: Use) -> Facts:
@@ -396,7 +456,9 @@ SCENARIOS = (
     autoplan,
     adapt,
     deps,
+    pytest.param(resume_after_a_kill, marks=pytest.mark.process),
     compare,
+    report,
     growing_memory,
     environment_of_a_stranger,
 )
