@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,14 +13,15 @@ from ldm.cli import options, output
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
 from ldm.run import evaluate as evaluations
-from ldm.run import presets, results
+from ldm.run import results
 from ldm.run.evaluate import Evaluations
 from ldm.run.grid import Grid
-from ldm.run.presets import PresetRecord
-from ldm.run.reproducing import prepare_presets
 from ldm.run.results import Report
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
+
+if TYPE_CHECKING:
+    from ldm.run.presets import PresetRecord
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ def _prepared(
         nested["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
+        from ldm.run.reproducing import prepare_presets
+
         return prepare_presets(variations.preset, nested, grid, runtime)
     return evaluations.prepare_each(nested, grid, runtime)
 
@@ -181,6 +184,8 @@ def show_reports(
 
     published: the preset records of each report's runs. Raises LdmError if no episode counts.
     """
+    from ldm.run import presets
+
     for reports, records in zip(groups, published, strict=True):
         for one in reports:
             title = f"{one.label} on {one.env}, {one.split}"
@@ -205,6 +210,8 @@ def show_tables(
 
     records: as in `show_reports`.
     """
+    from ldm.run import presets
+
     remarks = list[str]()
     if len(reports) > 1:
         columns, table, remark = results.comparison(reports)

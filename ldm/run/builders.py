@@ -8,18 +8,16 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm import embed
 from ldm.agents import NO_MODEL, Resources, load_agent
-from ldm.agents.autoplan.optimiser import AttemptSetup
 from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
 from ldm.embed import Embedder, is_class, recorded_embedder, with_disk_cache
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of as card_of_class
 from ldm.episode import Agent, Environment, EnvironmentBase
 from ldm.errors import LdmError
-from ldm.explore import ExplorationSetup
 from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import Models
 from ldm.memory import Memory, environments, generations, inspect
@@ -28,9 +26,13 @@ from ldm.memory.lessons import Contents
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Reasoner
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
 from ldm.reason.prompting import PromptedOptions
 from ldm.types import Card, Usage
+
+if TYPE_CHECKING:
+    from ldm.agents.autoplan.optimiser import AttemptSetup
+    from ldm.explore import ExplorationSetup
+    from ldm.reason.prompted import PromptedReasoner
 
 #: An experiment with a memory.
 Recalling = TypeVar("Recalling", Evaluate, Refine)
@@ -53,6 +55,8 @@ class Knowledge:
 
     def ask(self, llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
         """Return a reasoner that asks a model, with the offline one to fall back on."""
+        from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
+
         asking = PromptedReasoner if options.wording == "ours" else PublishedReasoner
         return asking(llm, card, self.reasoner, self.embedder, options)
 
@@ -160,6 +164,8 @@ class ExplorerBuilder(Builder[Refine]):
     needs = ("memory", "reasoner")
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> ExplorationSetup:
+        from ldm.explore import ExplorationSetup
+
         spec = self.spec
         options: PolicyOptions = spec.typed("policy")
         known = self.knowledge(env.card.name)
@@ -179,6 +185,8 @@ class AttemptBuilder(Builder[OptimisePlan]):
     """Build the setup of a plan optimisation's attempts."""
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> AttemptSetup:
+        from ldm.agents.autoplan.optimiser import AttemptSetup
+
         assert models is not None  # noqa: S101 - its spec always calls models
         spec = self.spec
         return AttemptSetup(
