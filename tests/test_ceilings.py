@@ -17,8 +17,8 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 26_965,
-    "all": 35_021,
+    "core": 26_969,
+    "all": 35_025,
     "commands": 28,
     "options": 75,
     "help": 25,

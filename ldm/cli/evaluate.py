@@ -110,7 +110,9 @@ def evaluate(**values: Any) -> None:
     if variations.estimate:
         output.say_all(line for one in prepared for line in one.estimate())
         return
-    finished = [one.play(retry_errors=variations.retry_errors) for one in prepared]
+    finished = []
+    for one in prepared:
+        finished += [one.play(retry_errors=variations.retry_errors)]
     show_reports(finished, [one.presets for one in prepared], recording.as_json)
     write_output([report for group in finished for report in group], variations.output)
     refined = (line for one in prepared for line in one.refined_lines())
