@@ -17,12 +17,12 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 26_969,
-    "all": 35_025,
+    "core": 26_972,
+    "all": 35_028,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 30_934,
+    "tests": 30_943,
     "goldens": 2_402,
     "docs": 50_000,
 }

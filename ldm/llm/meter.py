@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
-
-from genai_prices import data, types
+from typing import TYPE_CHECKING, NamedTuple
 
 from ldm.errors import BudgetSpent, LdmError, RunStopped
 from ldm.llm.calls import LOST, Call, Request
 from ldm.text import read_json
 from ldm.types import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import MatchLogic, ModelPrice
 
 
 class Gate:
@@ -288,7 +289,7 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
 
     The prices come from the installed version of `genai-prices`, not from the network. Prompt
     tokens are priced as if all were written to the provider's cache, if that costs extra, because
-    records do not tell.
+    records do not tell. Call this in the main thread, before any worker.
     Raises LdmError if the file is not {"models": {NAME: [prompt, cached, completion]}}.
     """
     prices = dict(_packaged_prices())
@@ -325,8 +326,11 @@ def _packaged_prices() -> Iterator[tuple[str, Price]]:
 
     The package also matches by the beginning of a name; a local server's model could match that.
     """
-    # The data of the module, not of the package's snapshot, which an updater may replace.
-    provider = next(provider for provider in data.providers if provider.id == "openai")
+    # The data of the module, not of the package's snapshot, which an updater may replace; imported
+    # here, as commands that ask no model do not need it.
+    from genai_prices.data import providers
+
+    provider = next(provider for provider in providers if provider.id == "openai")
     now = datetime.now(tz=UTC)
     for model in provider.models:
         price = _price(model.get_prices(now))
@@ -338,8 +342,10 @@ def _packaged_prices() -> Iterator[tuple[str, Price]]:
                 yield name, price
 
 
-def _exact_names(match: types.MatchLogic) -> Iterator[str]:
+def _exact_names(match: MatchLogic) -> Iterator[str]:
     """Yield the full names in a rule of the package."""
+    from genai_prices import types
+
     if isinstance(match, types.ClauseEquals):
         yield match.equals
     elif isinstance(match, types.ClauseOr):
@@ -347,8 +353,10 @@ def _exact_names(match: types.MatchLogic) -> Iterator[str]:
             yield from _exact_names(clause)
 
 
-def _price(listed: types.ModelPrice) -> Price | None:
+def _price(listed: ModelPrice) -> Price | None:
     """Return the package's price as ours, or None unless prompt and completion are priced."""
+    from genai_prices import types
+
     prompt, completion = listed.input_mtok, listed.output_mtok
     if prompt is None or completion is None:
         return None

@@ -479,11 +479,12 @@ class GrowingMemory:
         kind: only of this kind of task; None for all. where: learnt from these tuples alone.
         """
         view, accepted = self._current(), Filter.of(where)
-        rules = cached(
-            *(self._rules, (view.states[0], accepted)),
-            *(lambda: rules_of(_tuples(view.parts, accepted)), MOST_RULES),
-        )
-        return rules.of_kind(kind)
+        key = view.states[0], accepted
+
+        def learnt() -> Rules:
+            return rules_of(_tuples(view.parts, accepted))
+
+        return cached(self._rules, key, learnt, MOST_RULES).of_kind(kind)
 
     def fold(self) -> Generation | None:
         """Form all finished episodes into the next generation, which commands see.

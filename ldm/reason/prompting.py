@@ -109,8 +109,8 @@ class Consulting:
             page = Page(state.goal, past, state.observation, known.fixed)
             part, _ = label_facts(page, call.label)
         final = vote.action.startswith(card.final)
-        least = NEARLY_ALL if led or final else MAJORITY
-        least = ALL if part in ("described", "fixed") else least
+        sure = NEARLY_ALL if led or final else MAJORITY
+        least = ALL if part in ("described", "fixed") else sure
         calibrated = bool(learnt.left_out.parts or self.certainty)
         if state.refused:
             return "refused"
