@@ -182,6 +182,12 @@ def _mentions(role: Words, text: str) -> tuple[tuple[Words, int, int], ...]:
     return ()
 
 
+def _named(mention: tuple[Words, int, int]) -> Words:
+    """Return a mentioned thing with the word before it, () where that tells it from no other."""
+    line, at, size = mention
+    return () if at == 0 or line[at - 1] in FUNCTION_WORDS else line[at - 1 : at + size]
+
+
 @lru_cache(20_000)
 def _says(line: Words, verb: str) -> str:
     """Return "verb" if a line has a verb, "stem" if it has a word of its stem, "" otherwise."""
@@ -351,6 +357,7 @@ class Situation:
         self.here_done: Counter[str] = Counter()
         self.frame_done: Counter[str] = Counter()
         self.progress: Counter[str] = Counter()
+        self.tried: set[Words] = set()
         touched: dict[int, str] = {}
         latest = ""
         for i, command in enumerate(self.commands):
@@ -358,6 +365,9 @@ class Situation:
             self.frame_done[command.frame] += 1
             if self.texts[i] == self.sight:
                 self.here_done[command.text] += 1
+            if command.frame in self.vocabulary.ending:  # as it did not end, that was another thing
+                nearest = (_mentions(role, self.texts[i])[:1] for role in self.roles)
+                self.tried.update({*map(_named, chain.from_iterable(nearest))} - {()})
             parts = [self.role_of(filler) for filler in command.fillers]
             for slot, filler in enumerate(command.fillers):
                 self.used[filler] += 1
@@ -434,10 +444,15 @@ class Situation:
         latest = []
         for r, role in enumerate(self.roles, 1):
             texts = enumerate(reversed(self.texts[-LOOK_BACK:]))
-            ages = ((age, matches) for age, text in texts if (matches := _mentions(role, text)))
+            ages = ((age, matches) for age, text in texts if (matches := self._untried(role, text)))
             age, matches = next(ages, (0, ()))
             latest.append((f"r{r} then" if age else f"r{r}", matches))
         return latest
+
+    def _untried(self, role: Words, text: str) -> tuple[tuple[Words, int, int], ...]:
+        """Return the best mentions of a goal's thing, but for what was tried in vain."""
+        matches = _mentions(role, text)
+        return tuple(x for x in matches if _named(x) not in self.tried) if self.tried else matches
 
     @cached_property
     def _of_roles(self) -> tuple[list[int], list[int]]:

@@ -216,8 +216,9 @@ class Vocabulary:
 
     verbs: first words of actions. things: words of observations and of fillers. frames: those of
     actions that worked. closed: actions written the same in many episodes. rare: frames that mark a
-    phase. thresholds: numbers by which a path's values are told apart. recurring: facts of
-    structured texts that occur in several episodes. goal_words: words of several episodes' goals.
+    phase. ending: frames after which no success went on. thresholds: numbers by which a path's
+    values are told apart. recurring: facts of structured texts that occur in several episodes.
+    goal_words: words of several episodes' goals.
     pressed, entered: verbs of calls whose arguments are labels of pages, and of calls in which they
     are made up.
     taken: how often made-up arguments took each word of their goals. quotations, phrases: where
@@ -230,6 +231,7 @@ class Vocabulary:
     frames: frozenset[str] = frozenset()
     closed: frozenset[str] = frozenset()
     rare: frozenset[str] = frozenset()
+    ending: frozenset[str] = frozenset()
     thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
     recurring: frozenset[str] = frozenset()
     goal_words: frozenset[str] = frozenset()
@@ -335,6 +337,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     listed: dict[str, set[str]] = defaultdict(set)
     goal_words: dict[str, set[str]] = defaultdict(set)
     uses: Counter[str] = Counter()
+    ends: dict[str, tuple[int, str]] = {}
     things: set[str] = set()
     pressed, entered, taken = _calls(lessons)
     quotations, phrases = _quotations(lessons) if not pressed else ((), ())
@@ -343,13 +346,18 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         buttons = (f"{verb}[{label}]" for verb in pressed for label in labels)
         for action in (lesson.action, *(lesson.possible or ()), *buttons):
             listed[action].add(lesson.episode)
-        uses[read_command(lesson.action).frame] += lesson.weight > 0
+        frame = read_command(lesson.action).frame
+        uses[frame] += lesson.weight > 0
+        if lesson.weight > 0:
+            step = len(lesson.past), frame
+            ends[lesson.episode] = max(ends.get(lesson.episode, step), step)
         things.update(words_beside(lesson.goal, lesson.observation))
         for word in words(lesson.goal):
             goal_words[word].add(lesson.episode)
     for action in listed:
         things.update(word for filler in read_command(action).fillers for word in filler)
     count = len({lesson.episode for lesson in lessons})
+    last = Counter(frame for _, frame in ends.values())
     thresholds, recurring = _structured(lessons, count)
     return Vocabulary(
         verbs=frozenset(word for action in listed for word in words(action)[:1]),
@@ -357,6 +365,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         frames=frozenset(frame for frame, n in uses.items() if n),
         closed=frozenset(filter(_closed, _frequent(listed, max(CLOSED_TIMES, CLOSED * count)))),
         rare=frozenset(frame for frame, n in uses.items() if n <= RARE * count),
+        ending=frozenset(frame for frame, n in last.items() if n == uses[frame]),
         thresholds=thresholds,
         recurring=recurring,
         goal_words=_frequent(goal_words, SUPPORT),

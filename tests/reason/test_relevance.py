@@ -94,6 +94,27 @@ def test_what_would_be_no_candidate_is_not_decided_right(monkeypatch: pytest.Mon
     assert rule.rank(now, None).sure < rule.rank(now, POSSIBLE).sure
 
 
+def test_a_thing_with_which_the_last_action_did_not_end_it_is_not_tried_again() -> None:
+    actions = ("turn", "walk", "push")
+    steps = [
+        Lesson(f"{colour} {far}", "open the door", "", past, sight, action, actions)
+        for colour in COLOURS
+        for far in (2, 3)
+        for sight, past, action in (
+            (f"A {colour} box 1 step ahead", (), "turn"),
+            (f"A {colour} door {far} steps ahead", (("", "turn"),), "walk"),
+            (f"A {colour} door 1 step ahead", (("", "turn"), ("", "walk")), "push"),
+        )
+    ]
+    rule = learn(steps)
+    past: Past = (("", "turn"), ("A pink door 2 steps ahead", "walk"))
+    door = "A pink door 1 step ahead"
+    assert first(rule, "open the door", past, door, actions) == "push"
+    past += ((door, "push"),)
+    both = f"{door}, open\nA gold door 3 steps ahead"
+    assert first(rule, "open the door", past, both, actions) == "walk"
+
+
 def test_unknown_frames_come_last_unless_nothing_else_is_possible() -> None:
     rule = learn([*lessons()])
     now = Situation(rule.vocabulary, "put the pink ball in a box", "", (), VIEW)
