@@ -88,7 +88,7 @@ def _prepared(given: Given, repetition: Repetition, recording: Recording) -> pla
         given.refuse_with_resume(OptimisePlan)
         if repetition.sweep is not None or repetition.evaluate is not None:
             raise LdmError("--sweep and --eval cannot be added to a recorded run.", "Omit them.")
-        return plans.resume(recording.resume, given.model_changes(), runtime)
+        return plans.Optimisation.resume(recording.resume, given.model_changes(), runtime)
     spec = load(OptimisePlan, given.of(OptimisePlan))
     kinds = listed_names(spec.kind)
     if not spec.env.name or not kinds:

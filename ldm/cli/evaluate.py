@@ -127,7 +127,7 @@ def _prepared(
     if recording.resume is not None:
         given.refuse_with_resume(Evaluate)
         _refuse_variations(variations)
-        return [evaluations.resume(recording.resume, given.model_changes(), runtime)]
+        return [Evaluations.resume(recording.resume, given.model_changes(), runtime)]
     nested = given.of(Evaluate)
     agent = Section.read(nested.pop("agent", ""))
     agents = tuple(dict.fromkeys(options.listed_names(agent.name)))

@@ -77,7 +77,8 @@ def refine(**values: Any) -> None:
     runtime, dry_run = recording.runtime(), exploration.dry_run
     if recording.resume is not None:
         given.refuse_with_resume(Refine)
-        recorded = refinement.resume(recording.resume, given.model_changes(), runtime)
+        changes = given.model_changes()
+        recorded = refinement.Refinement.resume(recording.resume, changes, runtime)
     else:
         options = given.of(Refine)
         if exploration.preset is not None:

@@ -12,12 +12,11 @@ from ldm import records
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.envs import load_env
 from ldm.errors import LdmError
-from ldm.llm.models import listed
 from ldm.memory import environments, inspect
 from ldm.memory.lessons import Contents
 from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
-from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
+from ldm.run.engine import Experiment, Member, Session, protocol, recorded_spec
 from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
 from ldm.run.results import Report, gains, refined_lines
 from ldm.run.runner import reopen, results
@@ -129,10 +128,22 @@ def _report(
 class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]"]):
     """Evaluate on the same tasks; repeats of the same become one report."""
 
+    spec = Evaluate
     builder = builders.PlayerBuilder
     worker = runner.Player
     record = runner.Played
     file = runner.EPISODES
+
+    @classmethod
+    def check(cls, spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
+        return check(spec, runtime)
+
+    @classmethod
+    def resume(cls, name: str, models: Section, runtime: Runtime) -> Evaluations:
+        resumed = super().resume(name, models, runtime)
+        for agent in {member.spec.agent.name: member for member in resumed.members}.values():
+            check_models(agent.spec, runtime)
+        return resumed
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
@@ -295,17 +306,6 @@ def started(
     return Evaluations(engine.start(checked, subject, runtime), runtime)
 
 
-def resume(name: str, models: Section, runtime: Runtime) -> Evaluations:
-    """Return a recorded evaluation with its companions, to be resumed.
-
-    models: changes to the recorded model options. Raises LdmError as `engine.resumed`.
-    """
-    members = engine.resumed(name, Evaluate, lambda one: check(one, runtime), models, runtime)
-    for agent in {member.spec.agent.name: member for member in members}.values():
-        check_models(agent.spec, runtime)
-    return Evaluations(members, runtime)
-
-
 def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     """Return the evaluation of a spec with its generation, tasks and protocol; write nothing.
 
@@ -365,20 +365,17 @@ def settled(spec: Evaluate) -> Evaluate:
 
 
 def check_models(spec: Evaluate, runtime: Runtime) -> None:
-    """Raise LdmError if the agent needs a model and none is named; report those used."""
+    """Raise LdmError if the agent needs a model and none is named; tell of one that is not used."""
     models, agent = spec.typed("models"), builders.agent_of(spec)
-    needs, called = agent.needs, builders.roles(spec)
     if notice := agent.notice(spec.typed("agent")):
         runtime.message(notice)
-    if not called:
-        if "reasoner" in needs:
+    if not builders.roles(spec):
+        if "reasoner" in agent.needs:
             runtime.once("No LLM configured; using the offline reasoner.")
         elif models.configured:
             runtime.message(f"The agent {spec.agent.name} uses no LLM; ignoring the model options.")
         return
     if not models.configured:
         raise builders.no_model(spec)
-    check_backend(runtime)
     if not models.replay:
-        names = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().display_url}: {names}.")
+        runtime.connection()

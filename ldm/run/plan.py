@@ -26,11 +26,10 @@ from ldm.envs.metadata import published_options
 from ldm.episode import Environment
 from ldm.errors import LdmError
 from ldm.explore import evaluated_leak_keys
-from ldm.llm.models import listed
 from ldm.records import writing
 from ldm.run import engine, selection
 from ldm.run import evaluate as evaluations
-from ldm.run.builders import AttemptBuilder, build_environment, roles
+from ldm.run.builders import AttemptBuilder, build_environment
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import check_repeats, cost_lines, say_limits, sweep_values
 from ldm.run.results import Report
@@ -209,8 +208,9 @@ def _data(figures: Spread | None) -> dict[str, Any]:
     return {} if figures is None else asdict(figures)
 
 
-#: In the first run of an optimisation: the id of the first evaluation of its plans.
-EVALUATED = "evaluated.json"
+#: Of the first run of an optimisation: the argument with the evaluation of its plans, and the file
+#: with the id of the first of their evaluations.
+EVALUATION, EVALUATED = "evaluation", "evaluated.json"
 
 
 def check(
@@ -269,7 +269,7 @@ def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluatio
     directory = run.directory.parent / str(read_json(path)["run"])
     if not directory.is_dir():  # it was removed without results
         return None
-    return evaluations.resume(str(directory), models, runtime)
+    return evaluations.Evaluations.resume(str(directory), models, runtime)
 
 
 def _planned(
@@ -402,14 +402,22 @@ def optimize_plans(
 
 @dataclass(frozen=True)
 class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
-    """Optimise plans. evaluation: of the final plans, or None."""
+    """Optimise plans."""
 
-    evaluation: PlanEvaluation | None = None
-
+    spec = OptimisePlan
     builder = AttemptBuilder
     worker = Collector
     record = Experience
     file = ITERATIONS
+
+    @classmethod
+    def check(cls, spec: OptimisePlan, runtime: Runtime) -> Member[OptimisePlan]:
+        return checked_again(spec, spec.pool, runtime)
+
+    @property
+    def evaluation(self) -> PlanEvaluation | None:
+        """Return the evaluation of the final plans, or None."""
+        return self.members[0].run.argument(EVALUATION, PlanEvaluation)
 
     def items(self, member: Member[OptimisePlan], session: Session) -> optimiser.Optimisation:
         """Return the attempts to make, which depend on earlier ones."""
@@ -495,8 +503,7 @@ def prepare(
 
     Raises LdmError as `optimize_plans`.
     """
-    models = spec.typed("models")
-    called = models.of(roles(spec))
+    spec.typed("models").roles()
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, runtime.cache)) as env:
         specs = [_settled(one, env.card) for one in grid.specs(spec, lambda: _kinds(env, spec))]
@@ -504,25 +511,10 @@ def prepare(
     if evaluation is not None:
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
-    if not models.replay:
-        server = runtime.connection().display_url
-        runtime.message(f"Models at {server}: {listed(called)}.")
     say_limits(specs, runtime)
     if evaluation is not None:
-        checked[0] = replace(checked[0], facts={"evaluation": asdict(evaluation)})
-    return Optimisation(engine.start(checked, _subject, runtime), runtime, evaluation=evaluation)
-
-
-def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
-    """Return a recorded optimisation with its companions, to be resumed.
-
-    models: changes to the recorded options. Raises LdmError as `engine.resumed`.
-    """
-    members = engine.resumed(
-        name, OptimisePlan, lambda one: checked_again(one, one.pool, runtime), models, runtime
-    )
-    evaluation = members[0].run.argument("evaluation", PlanEvaluation)
-    return Optimisation(members, runtime, evaluation=evaluation)
+        checked[0] = replace(checked[0], facts={EVALUATION: asdict(evaluation)})
+    return Optimisation(engine.start(checked, _subject, runtime), runtime)
 
 
 def _share(usage: Usage, count: int) -> Usage:

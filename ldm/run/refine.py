@@ -29,7 +29,7 @@ from ldm.reason.rules import FactReader, Rule, descriptions, holds
 from ldm.reason.vocabulary import Lesson
 from ldm.run import builders, engine
 from ldm.run.builders import ExplorerBuilder
-from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
+from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runtime import Runtime
@@ -164,13 +164,7 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
         tasks = choose(spec, env, contents, runtime)
         spec = _with_method(replace(spec, tasks=tuple(task.id for task in tasks)))
         checked = Member(spec, tasks, protocol(env, spec.split, tasks))
-    models = spec.typed("models")
-    if models.configured:
-        check_backend(runtime)
-        if not models.replay:
-            where = runtime.connection().display_url
-            runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
-    else:
+    if not spec.typed("models").configured:
         runtime.once("No LLM configured; using the offline reasoner.")
     return Refinement(engine.start([checked], _subject, runtime), runtime, dry_run=dry_run)
 
@@ -178,15 +172,6 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
 def _subject(spec: Refine) -> tuple[str, ...]:
     """Return the beginning of a run's id."""
     return "refine", short(spec.env.name), spec.split
-
-
-def resume(name: str, models: Section, runtime: Runtime) -> Refinement:
-    """Return a recorded refinement, to be resumed. models: changes to the recorded options.
-
-    Raises LdmError as `engine.resumed`.
-    """
-    members = engine.resumed(name, Refine, lambda one: _check(one, runtime), models, runtime)
-    return Refinement(members, runtime)
 
 
 @dataclass(frozen=True)
@@ -198,10 +183,18 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
     dry_run: bool = False
 
+    spec = Refine
     builder = builders.ExplorerBuilder
     worker = Explorer
     record = ExploredGoal
     file = TREES
+
+    @classmethod
+    def check(cls, spec: Refine, runtime: Runtime) -> Member[Refine]:
+        checked = checked_again(spec, spec.tasks, runtime)
+        known = {g.number: g.digest for g in generations(spec.memory, checked.tasks[0].env)}
+        digest = known.get(spec.generation or 0, "")
+        return replace(checked, spec=replace(spec, memory_digest=digest))
 
     def items(self, member: Member[Refine], session: Session) -> Sequence[tuple[int, Task]]:
         """Return the goals to explore."""
@@ -339,14 +332,6 @@ def _with_method(spec: Refine) -> Refine:
     always = calls_models and spec.typed("policy").consult == "always"
     explorer = "tree" if always or spec.typed("gate").gate == "off" else "best-first"
     return replace(spec, search=Section.read({"explorer": explorer, **spec.search.options}))
-
-
-def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
-    """Return a recorded refinement with its goals and the memory's current digest."""
-    checked = checked_again(spec, spec.tasks, runtime)
-    known = {g.number: g.digest for g in generations(spec.memory, checked.tasks[0].env)}
-    digest = known.get(spec.generation or 0, "")
-    return replace(checked, spec=replace(spec, memory_digest=digest))
 
 
 def _check_newest(memory: str, base: Generation) -> None:
