@@ -13,16 +13,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ldm.run.runtime import counting
 from ldm.text import counted, printable, printable_json, redacted, redacted_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from ldm.run.runtime import Advance, OnEpisode, Playing
+    from ldm.run.runtime import OnEpisode, Playing
     from ldm.types import EpisodeResult
 
 #: Wide enough for every table if the output is no terminal: nothing is cut off in a file.
@@ -127,15 +127,6 @@ def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> 
     return min(LEAST if divisible[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
 
 
-@contextmanager
-def progress(label: str, total: int) -> Iterator[Advance]:
-    """Show on standard error how many of `total` are done, by a bar or occasional lines."""
-    done = count(1)
-    with stages() as report:
-        report(label, 0, total)
-        yield lambda note="": report(label, next(done), total, note)
-
-
 def on_terminal() -> bool:
     """Return whether standard error is a terminal, whose lines can be redrawn."""
     return sys.stderr.isatty()
@@ -216,7 +207,7 @@ def episodes(playing: Playing) -> Iterator[OnEpisode]:
     """Show running episodes; without a terminal, those recorded before share one line."""
     results: list[EpisodeResult] = []
     width = len(str(playing.total))
-    with progress(playing.label, playing.total) as advance:
+    with counting(stages, playing.label, playing.total) as advance:
 
         def on_episode(result: EpisodeResult) -> None:
             results.append(result)

@@ -352,7 +352,7 @@ class Experiment(Generic[S, Outcome, Result]):
         run = member.run
         before = total if run.is_finished else len(run.recorded(self.record))
         playing = Playing(self.label(member), total, before, session.paid)
-        with self.runtime.play(playing) as on_episode:
+        with self.runtime.episodes(playing) as on_episode:
             yield lambda record: on_episode(record.result)
 
     def finished(self, run: Run) -> list[Any] | None:

@@ -32,7 +32,7 @@ from ldm.run.builders import ExplorerBuilder
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
-from ldm.run.runtime import Runtime
+from ldm.run.runtime import Runtime, counting
 from ldm.run.selection import check_leakage, even, select, training_split, with_data
 from ldm.run.statistics import bootstrap
 from ldm.runs import Run, list_runs
@@ -206,7 +206,8 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     ) -> Iterator[Callable[[ExploredGoal], None]]:
         spec, improved = member.spec, list[bool]()
         number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
-        with self.runtime.progress(f"refine {short(spec.env.name)}{number}", total) as advance:
+        label = f"refine {short(spec.env.name)}{number}"
+        with counting(self.runtime.stages, label, total) as advance:
 
             def on_result(explored: ExploredGoal) -> None:
                 improved.append(any(tree.improved for tree in explored.trees))
