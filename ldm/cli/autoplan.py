@@ -149,9 +149,8 @@ def _show_scores(scores: PlanScores, *, error: bool) -> None:
     """Print success by iteration and by kind, and the tests between settings."""
     evaluated = scores.evaluation
     output.say(f"Evaluated on {evaluated.tasks} tasks of {evaluated.split}.", error=error)
-    if len(scores.iterations) > 1:
-        output.print_table("Success by iteration", *scores.rows(), error=error)
-    output.print_table("Success of the last plans", *scores.rows_by_kind(), error=error)
+    for title, columns, rows in scores.tables():
+        output.print_table(title, columns, rows, error=error)
     output.say_all(scores.lines(), error=error)
 
 

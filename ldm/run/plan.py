@@ -7,12 +7,12 @@ runs) and Table 5 (t-tests between batch sizes).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import product
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +68,6 @@ class PlanScore:
     iteration: int
     report: Report
 
-    def rate(self, kind: str = "") -> float | None:
-        """Return the success rate of all tasks or of a kind, or None if none was played."""
-        summary = self.report.summary
-        group = summary.by_kind.get(kind) if kind else summary.overall
-        return None if group is None else group.success_rate
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -92,67 +86,60 @@ TABLE_5 = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanScores:
     """The scores of plans by setting, iteration and repeat."""
 
     evaluation: PlanEvaluation
     scores: tuple[PlanScore, ...]
 
-    @property
-    def variants(self) -> list[str]:
-        return list(dict.fromkeys(score.variant for score in self.scores))
-
-    @property
-    def iterations(self) -> list[int]:
-        return sorted({score.iteration for score in self.scores})
+    @cached_property
+    def spreads(self) -> dict[tuple[str, int, str], Spread]:
+        """The success of all repeats by setting, iteration and kind, "" for all kinds together."""
+        rates: defaultdict[tuple[str, int, str], list[float]] = defaultdict(list)
+        for one in self.scores:
+            summary = one.report.summary
+            for kind, group in {"": summary.overall, **summary.by_kind}.items():
+                if group.success_rate is not None:
+                    rates[one.variant, one.iteration, kind].append(group.success_rate)
+        return {place: spread(some) for place, some in rates.items()}
 
     @property
     def kinds(self) -> list[str]:
-        return sorted({kind for one in self.scores for kind in one.report.summary.by_kind})
-
-    def _of(self, variant: str, iteration: int) -> list[PlanScore]:
-        """Return the scores of all repeats of a setting at an iteration."""
-        place = variant, iteration
-        return [one for one in self.scores if (one.variant, one.iteration) == place]
-
-    def spread(self, variant: str, iteration: int, kind: str = "") -> Spread | None:
-        """Return the success rates of all repeats, or None if nothing was played."""
-        scores = self._of(variant, iteration)
-        rates = [rate for one in scores if (rate := one.rate(kind)) is not None]
-        return spread(rates) if rates else None
+        return sorted({kind for _, _, kind in self.spreads if kind})
 
     def comparisons(self) -> list[Comparison]:
         """Return the t-tests between the first setting and each other (Table 5).
 
         X_0, the empty plan, is the same for all and left out.
         """
-        result = []
-        first, *others = self.variants
-        for second, iteration in product(others, self.iterations):
-            pair = [self.spread(variant, iteration) for variant in (first, second)]
-            if iteration and all(pair):
-                test = t_test(*(one for one in pair if one is not None))
-                result.append(Comparison(first, second, iteration, test))
-        return result
-
-    def rows(self) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Return columns and rows of success by iteration, one row per setting (Fig. 3)."""
-        columns = ["plans", *(f"iteration {number}" for number in self.iterations)]
-        return columns, [
-            (variant or "–", *(_words(self.spread(variant, i)) for i in self.iterations))
-            for variant in self.variants
+        first = self.scores[0].variant
+        return [
+            Comparison(first, second, iteration, t_test(base, figures))
+            for (second, iteration, kind), figures in self.spreads.items()
+            if iteration and not kind and second != first
+            if (base := self.spreads.get((first, iteration, ""))) is not None
         ]
 
-    def rows_by_kind(self) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Return columns and rows of the last plans' success by kind (Table 3)."""
-        columns = ["plans", *self.kinds, "all"]
-        rows = []
-        for variant in self.variants:
-            last = max(one.iteration for one in self.scores if one.variant == variant)
-            cells = (_words(self.spread(variant, last, kind)) for kind in (*self.kinds, ""))
-            rows.append((variant or "–", *cells))
-        return columns, rows
+    def tables(self) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
+        """Yield title, columns and rows, one per setting, of each table.
+
+        They are success by iteration (Fig. 3), and that of the last plans by kind (Table 3).
+        """
+        last = {one.variant: one.iteration for one in self.scores}
+        iterations = sorted({one.iteration for one in self.scores})
+
+        def row(variant: str, places: Iterable[tuple[int, str]]) -> tuple[str, ...]:
+            cells = (_words(self.spreads.get((variant, *place))) for place in places)
+            return variant or "–", *cells
+
+        if len(iterations) > 1:
+            columns = ["plans", *(f"iteration {number}" for number in iterations)]
+            rows = [row(variant, ((i, "") for i in iterations)) for variant in last]
+            yield "Success by iteration", columns, rows
+        kinds = (*self.kinds, "")
+        rows = [row(variant, ((i, kind) for kind in kinds)) for variant, i in last.items()]
+        yield "Success of the last plans", ["plans", *self.kinds, "all"], rows
 
     def lines(self) -> Iterator[str]:
         """Yield remarks on the tables."""
@@ -185,12 +172,20 @@ class PlanScores:
                 {
                     "variant": variant,
                     "iteration": iteration,
-                    **_data(self.spread(variant, iteration)),
-                    "by_kind": {k: _data(self.spread(variant, iteration, k)) for k in self.kinds},
-                    "runs": [str(one.report.directory) for one in self._of(variant, iteration)],
+                    **asdict(figures),
+                    "by_kind": {
+                        kind: asdict(self.spreads[variant, iteration, kind])
+                        for kind in self.kinds
+                        if (variant, iteration, kind) in self.spreads
+                    },
+                    "runs": [
+                        str(one.report.directory)
+                        for one in self.scores
+                        if (one.variant, one.iteration) == (variant, iteration)
+                    ],
                 }
-                for variant, iteration in product(self.variants, self.iterations)
-                if self.spread(variant, iteration) is not None
+                for (variant, iteration, kind), figures in self.spreads.items()
+                if not kind
             ],
             "t_tests": [asdict(one) for one in self.comparisons()],
         }
@@ -202,10 +197,6 @@ def _words(figures: Spread | None) -> str:
     if figures.deviation is None:
         return f"{100 * figures.mean:.1f} %"
     return f"{100 * figures.mean:.1f} ± {100 * figures.deviation:.1f} %"
-
-
-def _data(figures: Spread | None) -> dict[str, Any]:
-    return {} if figures is None else asdict(figures)
 
 
 #: Of the first run of an optimisation: the argument with the evaluation of its plans, and the file
