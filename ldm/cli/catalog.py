@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -46,7 +46,9 @@ def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson
             **_published(agent, cards),
         }
 
-    _print(_entries(registry.names(AGENTS, AGENT_GROUP), load_agent, describe, name), as_json)
+    output.print_entries(
+        _entries(registry.names(AGENTS, AGENT_GROUP), load_agent, describe, name), as_json
+    )
 
 
 def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson = False) -> None:
@@ -70,46 +72,9 @@ def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson =
             "data_sizes": dict(data.sizes) if data else {},
         }
 
-    _print(_entries(registry.names(ENVS, ENV_GROUP), load_env, describe, name), as_json)
-
-
-def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        output.print_json(entries)
-        return
-    for name, entry in entries.items():
-        output.show(name + (f": {entry['is']}" if entry.get("is") else ""))
-        for key, value in entry.items():
-            if key in ("is", "descriptions"):
-                continue
-            if key == "options" and value:
-                output.show("  options:")
-                for option, default in value.items():
-                    meaning = entry["descriptions"].get(option, "")
-                    output.show(f"    {option}={default}" + (f": {meaning}" if meaning else ""))
-            elif key == "needs" or value not in ({}, [], "", None):
-                for line in value if isinstance(value, tuple) else (value,):
-                    output.show(f"  {key.replace('_', ' ')}: {_worded(line)}")
-
-
-def _worded(value: Any) -> str:
-    match value:
-        case dict():
-            return ", ".join(f"{path}={item}" for path, item in _flat(value))
-        case list():
-            return ", ".join(map(str, value)) or "nothing"
-        case bool():
-            return "yes" if value else "no"
-    return str(value)
-
-
-def _flat(values: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested tables by dotted path, without unchanged ones."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{place}{name}.")
-        elif value not in (None, ""):
-            yield f"{place}{name}", value
+    output.print_entries(
+        _entries(registry.names(ENVS, ENV_GROUP), load_env, describe, name), as_json
+    )
 
 
 def _entries(
@@ -203,7 +168,7 @@ def _list(presets: Sequence[Preset]) -> None:
 def _print_preset(preset: Preset) -> None:
     own, apart = preset.content, ("title", "paper", "table", "rows", "name", "digest")
     entry = {name: value for name, value in preset.as_json().items() if name not in apart}
-    _print({preset.name: {"is": str(preset), **entry}}, as_json=False)
+    output.print_entries({preset.name: {"is": str(preset), **entry}})
     kinds = list(dict.fromkeys(kind for row in own.rows for kind in row.published.kinds))
     scored = any(row.published.score is not None for row in own.rows)
     columns = ("row", "agent", "options", "all", *kinds, *(("score",) if scored else ()))
@@ -221,4 +186,4 @@ def _print_preset(preset: Preset) -> None:
 
 def _row_options(row: Row) -> str:
     own = {"generation": row.generation, "env": row.env, "models": row.models}
-    return _worded({**row.player.options, **own}) or "–"
+    return output.worded({**row.player.options, **own}) or "–"
