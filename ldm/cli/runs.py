@@ -175,7 +175,7 @@ def _print_trees(run: recorded.Run, name: str, *, full: bool) -> None:
         )
     if name:
         task, ended, trees = _of_task(grown, name, lambda one: one[0].id)
-        output.say_all([task.id, f"goal: {task.goal}", *([ended] if ended else [])])
+        output.say_all([f"{task.id}: {ended}", f"goal: {task.goal}"])
         for tree in trees:
             output.show(tree.headline)
             output.say_all(tree.lines(texts=full or not tree.paths))
