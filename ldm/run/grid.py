@@ -18,7 +18,6 @@ from ldm.llm.meter import load_prices, price_of
 from ldm.llm.models import ModelOptions, listed
 from ldm.run.builders import agent_needs, option_names, roles
 from ldm.run.runtime import Runtime
-from ldm.text import counted
 from ldm.types import Usage
 
 #: The number of items measured.
@@ -185,47 +184,27 @@ def subject(spec: Evaluate) -> tuple[str, ...]:
     return spec.env.name.rpartition(":")[2], spec.split, name, repeat
 
 
-def hidden_words(spec: Evaluate) -> str:
-    """Describe the part of the memory that the evaluation leaves out, "" for none.
-
-    A single id is named, several are counted.
-    """
-    words = []
-    for noun, ids in (("tuple", spec.without_tuples), ("trajectory", spec.without_trajectories)):
-        if ids:
-            words.append(f"{noun} {ids[0]}" if len(ids) == 1 else counted(len(ids), noun))
-    return f"without {' and '.join(words)}" if words else ""
-
-
 def labels(specs: Sequence[Evaluate]) -> list[str]:
-    """Return labels that tell evaluations apart: agent, memory generation, options."""
-    numbers = {spec.generation for spec in specs if spec.memory_digest}
-    names = [
-        f"{label(spec)} generation {spec.generation}"
-        if len(numbers) > 1 and spec.memory_digest
-        else label(spec)
-        for spec in specs
-    ]
-    hidden = [hidden_words(spec) for spec in specs]
-    if len(set(hidden)) > 1:
-        names = [" ".join(filter(None, pair)) for pair in zip(names, hidden, strict=True)]
+    """Return labels that tell evaluations apart: the agent, and the settings that differ."""
+    named = [(label(spec), _settings_of(spec)) for spec in specs]
     result = []
-    for spec, name in zip(specs, names, strict=True):
-        alike = [options_of(s) for s, n in zip(specs, names, strict=True) if n == name]
-        options = options_of(spec)
-        differing = [
-            f"{option}={options.get(option, 'default')}"
-            for option in sorted({option for others in alike for option in others})
-            if len({others.get(option) for others in alike}) > 1
-        ]
-        result.append(" ".join([name, *differing]))
+    for name, own in named:
+        alike = [other for one, other in named if one == name]
+        settings = sorted({setting for other in alike for setting in other})
+        differing = (one for one in settings if len({other.get(one) for other in alike}) > 1)
+        result.append(" ".join([name, *(f"{one}={own.get(one, 'default')}" for one in differing)]))
     return result
 
 
-def options_of(spec: Evaluate) -> dict[str, str]:
-    """Return the options that may differ between evaluations of an agent, by their short names."""
+def _settings_of(spec: Evaluate) -> dict[str, str]:
+    """Return the settings that may differ between evaluations of an agent, by short names."""
     values = {**spec.agent.options, **{f"env.{k}": v for k, v in spec.env.options.items()}}
     values |= {name: value for name, value in spec.models.given if name in MODELS}
+    if spec.memory_digest:
+        values["generation"] = spec.generation
+    for name in ("without_tuples", "without_trajectories"):
+        if ids := getattr(spec, name):
+            values[name] = ids[0] if len(ids) == 1 else len(ids)
     return {name: written(value) for name, value in values.items()}
 
 
