@@ -85,9 +85,7 @@ def _prepared(given: Given, repetition: Repetition, recording: Recording) -> pla
     """Return the optimisations to carry out: recorded ones, or new ones."""
     runtime = recording.runtime()
     if recording.resume is not None:
-        given.refuse_with_resume(OptimisePlan)
-        if repetition.sweep is not None or repetition.evaluate is not None:
-            raise LdmError("--sweep and --eval cannot be added to a recorded run.", "Omit them.")
+        given.refuse_with_resume(OptimisePlan, Repetition, ("estimate",))
         return plans.Optimisation.resume(recording.resume, given.model_changes(), runtime)
     spec = load(OptimisePlan, given.of(OptimisePlan))
     kinds = listed_names(spec.kind)

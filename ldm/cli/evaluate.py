@@ -125,8 +125,7 @@ def _prepared(
     """Return the evaluations to run: a recorded one, the rows of presets, or new ones."""
     runtime = recording.runtime()
     if recording.resume is not None:
-        given.refuse_with_resume(Evaluate)
-        _refuse_variations(variations)
+        given.refuse_with_resume(Evaluate, Variations, ("retry_errors", "estimate", "output"))
         return [Evaluations.resume(recording.resume, given.model_changes(), runtime)]
     nested = given.of(Evaluate)
     agent = Section.read(nested.pop("agent", ""))
@@ -140,16 +139,6 @@ def _prepared(
 
         return prepare_presets(variations.preset, nested, grid, runtime)
     return evaluations.prepare_each(nested, grid, runtime)
-
-
-def _refuse_variations(variations: Variations) -> None:
-    """Raise LdmError for options that cannot be added to a recorded run."""
-    for name in ("preset", "generations", "control", "sweep", "repeats"):
-        if getattr(variations, name) not in (None, 1):
-            raise LdmError(
-                f"--{name.removesuffix('s')} cannot be added to a recorded run.",
-                "Omit it, or start a new run.",
-            )
 
 
 def compare(

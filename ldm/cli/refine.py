@@ -76,7 +76,7 @@ def refine(**values: Any) -> None:
     exploration, recording = given.group(Exploration), given.group(Recording)
     runtime, dry_run = recording.runtime(), exploration.dry_run
     if recording.resume is not None:
-        given.refuse_with_resume(Refine)
+        given.refuse_with_resume(Refine, Exploration, ("dry_run", "estimate"))
         changes = given.model_changes()
         recorded = refinement.Refinement.resume(recording.resume, changes, runtime)
     else:
