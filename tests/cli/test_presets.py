@@ -154,9 +154,9 @@ class TestPublishedRows:
         assert chance == {
             "row": "Chance",
             "beside": "random",
-            "success_percent": 8.5,
-            "score_percent": None,
-            "by_kind_percent": {"fetch": 17, "wash": 0},
+            "all": 8.5,
+            "score": None,
+            "kinds": {"fetch": 17, "wash": 0},
             "note": "",
         }
         assert expert["beside"] == f"{ADEPT} trials=default"
