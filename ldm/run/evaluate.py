@@ -22,7 +22,7 @@ from ldm.run.results import Report, gains, refined_lines
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Runtime
 from ldm.run.statistics import summarize
-from ldm.runs import Run, differences
+from ldm.runs import SOURCES, Run, differences
 from ldm.text import short
 from ldm.types import EpisodeResult, Task
 
@@ -313,19 +313,20 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     or of the agent's demonstrations.
     """
     agent, options = builders.agent_of(spec), spec.typed("agent")
-    facts: dict[str, Any] = {}
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         agent.check(env.card, options)
         tasks = selection.select(
             env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks
         )
         selection.check_examples(agent, options, env.card.name, tasks)
+        sources = {task.id: task.source for task in tasks if task.source}
+        facts: dict[str, Any] = {SOURCES: sources} if sources else {}
         if "memory" in builders.agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
             selection.check_leakage(contents.sources(), tasks)
             _check_hidden(spec, contents)
             spec = builders.recalling(spec, contents.generation)
-            facts = {REMEMBERED: asdict(memory_facts(contents))}
+            facts[REMEMBERED] = asdict(memory_facts(contents))
         elif spec.without_tuples or spec.without_trajectories:
             raise LdmError(
                 f"The agent {spec.agent.name} recalls no tuples, so none can be left out.",

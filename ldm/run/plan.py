@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -548,9 +548,7 @@ def _with_pools(
     """Return each spec with the tasks that its batches are drawn from."""
     messages: dict[str, None] = {}
     first = specs[0]
-    used = evaluated_leak_keys(
-        runtime.runs, first.env.name, env, partial(build_environment, cache=runtime.cache)
-    )
+    used = evaluated_leak_keys(runtime.runs, first.env.name)
     checked = []
     for spec in specs:
         tasks, remarks = _pool(spec, env, used)

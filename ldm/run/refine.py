@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from statistics import fmean, mean
 
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
@@ -354,9 +353,7 @@ def choose(
     Raises LdmError if a named goal may not be explored, or if none is left.
     """
     tasks = env.tasks(spec.split)
-    evaluated = evaluated_leak_keys(
-        runtime.runs, spec.env.name, env, partial(builders.build_environment, cache=runtime.cache)
-    )
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env.name)
     known = generations(spec.memory, env.card.name)
     before = [one for one in known if one.number <= contents.generation.number]
     new = new_goals(
