@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldm import records
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.envs import load_env
 from ldm.errors import LdmError
@@ -151,10 +150,10 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         Raises RecordError if run.json holds something else.
         """
-        from ldm.run.presets import PresetRecord
+        from ldm.run.presets import PRESET, PresetRecord
 
         firsts = (self.members[group[0]].run for group in self._groups)
-        recorded = (run.argument("preset", PresetRecord) for run in firsts)
+        recorded = (run.argument(PRESET, PresetRecord) for run in firsts)
         return tuple(record for record in recorded if record is not None)
 
     @property
@@ -279,8 +278,10 @@ def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
     return replace(spec, env=env, split=split, memory=full_location(spec.memory))
 
 
-def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluations:
-    """Write the runs of resolved specs; the first can resume all.
+def prepare(
+    specs: Sequence[Evaluate], runtime: Runtime, facts: Mapping[str, Any] | None = None
+) -> Evaluations:
+    """Write the runs of resolved specs; the first can resume all. facts: arguments of the first.
 
     Nothing is written if something does not fit. Raises LdmError as `evaluate`.
     """
@@ -289,20 +290,14 @@ def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluations:
         check_models(spec, runtime)
     # A named generation may be the newest, which is evaluated once.
     distinct = {one.spec: one for one in (check(spec, runtime) for spec in specs)}
-    checked = alike(list(distinct.values()), runtime)
-    return started(checked, runtime)
+    first, *others = alike(list(distinct.values()), runtime)
+    first = replace(first, facts={**(facts or {}), **first.facts})
+    return started([first, *others], runtime)
 
 
-def started(
-    checked: Sequence[Member[Evaluate]], runtime: Runtime, presets: Sequence[PresetRecord] = ()
-) -> Evaluations:
-    """Write the runs of checked evaluations. presets: the preset that each is from."""
+def started(checked: Sequence[Member[Evaluate]], runtime: Runtime) -> Evaluations:
+    """Write the runs of checked evaluations."""
     say_limits([one.spec for one in checked], runtime)
-    if presets:
-        checked = [
-            replace(one, facts={"preset": records.plain(preset), **one.facts})
-            for one, preset in zip(checked, presets, strict=True)
-        ]
     return Evaluations(engine.start(checked, subject, runtime), runtime)
 
 

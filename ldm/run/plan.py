@@ -6,7 +6,6 @@ runs) and Table 5 (t-tests between batch sizes).
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -31,12 +30,13 @@ from ldm.run import engine, selection
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import AttemptBuilder, build_environment
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
+from ldm.run.evaluate import Evaluations
 from ldm.run.grid import check_repeats, cost_lines, say_limits, sweep_values
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.run.statistics import Spread, TTest, spread, t_test
-from ldm.runs import Run
-from ldm.text import read_json, short
+from ldm.runs import Run, list_runs
+from ldm.text import short
 from ldm.types import Card, Task, Usage
 
 
@@ -199,9 +199,9 @@ def _words(figures: Spread | None) -> str:
     return f"{100 * figures.mean:.1f} ± {100 * figures.deviation:.1f} %"
 
 
-#: Of the first run of an optimisation: the argument with the evaluation of its plans, and the file
-#: with the id of the first of their evaluations.
-EVALUATION, EVALUATED = "evaluation", "evaluated.json"
+#: Arguments of runs: of the first of an optimisation, the evaluation of its plans; of the first of
+#: that evaluation, the optimisation's id.
+EVALUATION, PLANS_OF = "evaluation", "plans_of"
 
 
 def check(
@@ -230,37 +230,27 @@ def evaluate_plans(
 ) -> PlanScores:
     """Evaluate the plans of finished optimisations, now or as recorded.
 
-    run: the first of the optimisations, which remembers the evaluation's runs.
+    run: the first of the optimisations, which the evaluation's first run names.
     Raises the errors of an evaluation; those that stop it name the command of the optimisation.
     """
     planned = _planned(evaluation, specs)
     distinct = list(dict.fromkeys(planned.values()))
-    begun = _begun(run, specs[0].models, runtime) or _begin(distinct, run, runtime)
+    begun = _begun(run, specs[0].models, runtime)
+    if begun is None:
+        resolved = [evaluations.resolve(spec, runtime) for spec in distinct]
+        begun = evaluations.prepare(resolved, runtime, {PLANS_OF: run.manifest.id})
     playing = replace(begun, resume_with=run.resume_command)
     reports = dict(zip(distinct, playing.play(), strict=True))
     scores = tuple(PlanScore(*place, reports[spec]) for place, spec in planned.items())
     return PlanScores(evaluation, scores)
 
 
-def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluations:
-    """Start the evaluations, and remember the first of their runs."""
-    resolved = [evaluations.resolve(spec, runtime) for spec in specs]
-    begun = evaluations.prepare(resolved, runtime)
-    path = run.directory / EVALUATED
-    with writing(path), records.replacing(path) as file:
-        file.write(json.dumps({"run": begun.members[0].run.manifest.id}) + "\n")
-    return begun
-
-
-def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluations | None:
+def _begun(run: Run, models: Section, runtime: Runtime) -> Evaluations | None:
     """Return the evaluations that were started before, or None."""
-    path = run.directory / EVALUATED
-    if not path.is_file():
-        return None
-    directory = run.directory.parent / str(read_json(path)["run"])
-    if not directory.is_dir():  # it was removed without results
-        return None
-    return evaluations.Evaluations.resume(str(directory), models, runtime)
+    for other in list_runs(run.directory.parent):
+        if other.manifest.arguments.get(PLANS_OF) == run.manifest.id:
+            return Evaluations.resume(str(other.directory), models, runtime)
+    return None
 
 
 def _planned(

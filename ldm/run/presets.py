@@ -33,6 +33,8 @@ from ldm.types import stable_hash
 Percent = Annotated[int | float, Field(ge=0, le=100)]
 COLUMNS = ("agent", "figures", "success", "95 % interval")
 HERE, ELSEWHERE = "measured here", "published"
+#: The argument of a run with the record of its preset.
+PRESET = "preset"
 #: The fields of a preset that `ldm eval --json` repeats.
 TABLE = ("paper", "table", "model", "tasks", "second_hand", "notes")
 

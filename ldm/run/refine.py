@@ -7,10 +7,11 @@ both ways.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean, mean
+from typing import Any
 
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.envs import load_env
@@ -37,6 +38,9 @@ from ldm.run.statistics import bootstrap
 from ldm.runs import Run, list_runs
 from ldm.text import counted, short
 from ldm.types import Task
+
+#: The argument of a run with the id of the round before.
+AFTER = "after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,9 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
     if spec.round == spec.rounds or added is None:
         return None
     newest = generations(spec.memory, added.env)[-1].number
-    if newest != added.number or _follower(result.run, spec, added):
+    beside, before = result.run.directory.parent, result.run.manifest.id
+    begun = (other.manifest.arguments.get(AFTER) == before for other in list_runs(beside))
+    if newest != added.number or any(begun):
         runtime.message("A later round has begun: resume that run.")
         return None
     spec = replace(
@@ -132,27 +138,16 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
         memory_digest="",
         round=spec.round + 1,
     )
-    beside = replace(runtime, runs=result.run.directory.parent)
-    return prepare(spec, beside, dry_run=False)
+    return prepare(spec, replace(runtime, runs=beside), dry_run=False, facts={AFTER: before})
 
 
-def _follower(run: Run, spec: Refine, base: Generation) -> bool:
-    """Return whether the round after `run`, which explores with `base`, has begun beside it.
+def prepare(
+    spec: Refine, runtime: Runtime, *, dry_run: bool, facts: Mapping[str, Any] | None = None
+) -> Refinement:
+    """Choose the goals and write a new run, or nothing if something does not fit.
 
-    It may have added nothing. Earlier runs may have explored with an equal memory, built then.
+    facts: arguments of the run.
     """
-    expected = spec.memory, base.digest, spec.round + 1, spec.rounds, spec.seed
-    for other in list_runs(run.directory.parent):
-        later = other.manifest.started >= run.manifest.started
-        if later and other.manifest.command == Refine.command:
-            one = other.spec(Refine)
-            if (one.memory, one.memory_digest, one.round, one.rounds, one.seed) == expected:
-                return True
-    return False
-
-
-def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
-    """Choose the goals and write a new run, or nothing if something does not fit."""
     spec = resolved(spec, runtime)
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
@@ -162,7 +157,7 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
         spec = builders.recalling(spec, base)
         tasks = choose(spec, env, contents, runtime)
         spec = _with_method(replace(spec, tasks=tuple(task.id for task in tasks)))
-        checked = Member(spec, tasks, protocol(env, spec.split, tasks))
+        checked = Member(spec, tasks, protocol(env, spec.split, tasks), facts or {})
     if not spec.typed("models").configured:
         runtime.once("No LLM configured; using the offline reasoner.")
     return Refinement(engine.start([checked], _subject, runtime), runtime, dry_run=dry_run)

@@ -15,11 +15,12 @@ from typing import Any
 from ldm.config import Build, Evaluate, Refine, Section, Value, dump, load, merge, written
 from ldm.errors import LdmError
 from ldm.memory import generations, inspect
+from ldm.records import plain
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, with_options
-from ldm.run.presets import Preset, PresetRecord, Row, beside, list_presets, preset, remarks
+from ldm.run.presets import PRESET, Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 
@@ -98,11 +99,11 @@ def resolve_preset(
         )
     common = resolve(request.common(), runtime)
     quietly = replace(runtime, message=lambda line: None)
-    rows, plain = request.rows(), resolve(own.common(), quietly)
+    rows, unchanged = request.rows(), resolve(own.common(), quietly)
     specs = [request.of_row(common, row) for row in rows]
     specs = with_options(specs, request.agent, runtime)
     named = [(row, spec) for row, spec in zip(rows, specs, strict=True) if row.name]
-    pairs = [(own.of_row(plain, row), spec) for row, spec in named]
+    pairs = [(own.of_row(unchanged, row), spec) for row, spec in named]
     overridden = [*_overridden(chosen, pairs), *([f"sweep {grid.sweep}"] if grid.sweep else [])]
     names: dict[Evaluate, list[str]] = {}
     for spec, row in zip(specs, rows, strict=True):
@@ -147,11 +148,15 @@ def prepare_preset(resolved: ResolvedPreset, runtime: Runtime) -> Evaluations:
     checked = _checked(resolved, replace(runtime, message=runtime.once))
     departures = _departures(chosen, checked)
     content = replace(chosen.content, notes=(*chosen.content.notes, *departures))
-    records = [
+    recorded = [
         PresetRecord(chosen.name, chosen.digest, content, names, overridden)
         for names in resolved.counterparts
     ]
-    return started(checked, runtime, records)
+    members = [
+        replace(one, facts={PRESET: plain(record), **one.facts})
+        for one, record in zip(checked, recorded, strict=True)
+    ]
+    return started(members, runtime)
 
 
 @dataclass(frozen=True, slots=True)
