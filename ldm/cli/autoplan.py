@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from ldm.agents.autoplan.optimiser import AutoPlanSettings
 from ldm.cli import output
-from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
+from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers, shorts
 from ldm.config import LIMITS, PLAN, OptimisePlan, Option, load
 from ldm.errors import LdmError
 from ldm.run import plan as plans
@@ -20,12 +21,6 @@ class Repetition:
     """The repeats and settings of optimisations, and the evaluation of their plans."""
 
     data: Annotated[Path | None, DATA] = None
-    iterations: Annotated[
-        str | None, Option("Iterations (I); default 3.", PLAN, path="plan.iterations")
-    ] = None
-    batch: Annotated[
-        str | None, Option("Tasks per batch (B); default 4.", PLAN, path="plan.batch")
-    ] = None
     repeats: Annotated[
         int, Option("Independent runs, each with the next seed.", PLAN, flags=("--repeat",))
     ] = 1
@@ -56,7 +51,11 @@ class Repetition:
         return PlanEvaluation(self.evaluate, self.limit, self.curve)
 
 
-@offers(OptimisePlan, Repetition, Models, Recording)
+#: Short forms of the optimisation's settings.
+SETTINGS = shorts(PLAN, AutoPlanSettings, "plan.iterations", "plan.batch")
+
+
+@offers(OptimisePlan, Repetition, SETTINGS, Models, Recording)
 def autoplan(**values: Any) -> None:
     """Optimise plans for kinds of task (AutoPlan), and save them with how they were made.
 
@@ -121,8 +120,8 @@ def _show_plans(plans: Sequence[OptimisedPlan], *, error: bool) -> None:
             figures = len(attempts), f"{100 * each.success:.0f} %", f"{steps:.1f}"
             invalid = sum(attempt.invalid for attempt in attempts)
             errors = sum(bool(attempt.error) for attempt in attempts)
-            kept = "kept" if each.kept else "rewritten"
-            rows.append((*setting, number, *figures, invalid, errors, kept))
+            fate = "kept" if each.kept else "rewritten"
+            rows.append((*setting, number, *figures, invalid, errors, fate))
         places += [f"Plan: {one.path}", f"Files: {one.run.directory}"]
     which = ("kind", "setting", "repeat", "iteration")
     columns = (*which, "attempts", "success", "steps", "invalid", "errors", "plan")

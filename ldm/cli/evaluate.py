@@ -12,6 +12,7 @@ import typer
 from ldm.cli import options, output
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
+from ldm.policy import PolicyOptions
 from ldm.run import evaluate as evaluations
 from ldm.run import results
 from ldm.run.evaluate import Evaluations
@@ -32,10 +33,6 @@ class Variations:
         str | None, Option("Published table, or your own file; see `ldm presets`.", TASKS)
     ] = None
     data: Annotated[Path | None, options.DATA] = None
-    k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k", metavar="N")] = None
-    wording: Annotated[
-        str | None, Option("Questions: ours, reworded, paper.", AGENT, path="agent.wording")
-    ] = None
     generations: Annotated[
         str | None,
         Option("Generation, or several to compare: 0,newest.", MEMORY, flags=("--generation",)),
@@ -79,7 +76,11 @@ class Variations:
         return Grid(agents, more, self.control, self.sweep, self.repeats)
 
 
-@options.offers(Evaluate, Variations, options.Models, options.Recording)
+#: Short forms of the memory agent's options.
+DECIDING = options.shorts(AGENT, PolicyOptions, "agent.k", "agent.wording")
+
+
+@options.offers(Evaluate, Variations, DECIDING, options.Models, options.Recording)
 def evaluate(**values: Any) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 

@@ -61,6 +61,21 @@ Models = make_dataclass(
         if name in ("llm", "planner_llm", "reasoner_llm", "replay", "max_usd")
     ],
 )
+
+
+def shorts(group: str, owner: type[Any], *paths: str) -> type[Any]:
+    """Return a dataclass of options that are short for those of a section.
+
+    owner: the section's dataclass. paths: such as "agent.k".
+    """
+    made = []
+    for name, path in ((path.partition(".")[2], path) for path in paths):
+        one = hints(owner)[name]
+        option = Option(one.description, group, path=path, metavar=_metavar(one.hint) or "")
+        made.append((name, Annotated[str | None, option], None))
+    return make_dataclass("Shorts", made)
+
+
 #: The data folder of an environment, short for --env.data.
 DATA = Option("Data folder of the environment; default: its variable.", TASKS, path="env.data")
 
