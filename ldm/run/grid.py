@@ -6,13 +6,14 @@ The cost of model calls is told before they are paid: extrapolated from a sample
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ldm.config import Evaluate, OptimisePlan, Section, written
+from ldm.config import Evaluate, OptimisePlan, Section, dump, written
 from ldm.errors import LdmError
 from ldm.llm.meter import load_prices, price_of
 from ldm.llm.models import ModelOptions, listed
@@ -184,28 +185,39 @@ def subject(spec: Evaluate) -> tuple[str, ...]:
     return spec.env.name.rpartition(":")[2], spec.split, name, repeat
 
 
+#: Settings that tell evaluations of an agent apart, and longer lists than are named in full.
+_TELLING = re.compile(r"(agent|env)\.|models\.(\w+_)?llm$|generation$|without_")
+MOST_NAMED = 8
+
+
 def labels(specs: Sequence[Evaluate]) -> list[str]:
     """Return labels that tell evaluations apart: the agent, and the settings that differ."""
-    named = [(label(spec), _settings_of(spec)) for spec in specs]
+    told = [
+        (label(spec), {path: one for path, one in settings_of(spec) if _TELLING.match(path)})
+        for spec in specs
+    ]
     result = []
-    for name, own in named:
-        alike = [other for one, other in named if one == name]
-        settings = sorted({setting for other in alike for setting in other})
-        differing = (one for one in settings if len({other.get(one) for other in alike}) > 1)
-        result.append(" ".join([name, *(f"{one}={own.get(one, 'default')}" for one in differing)]))
+    for name, own in told:
+        alike = [other for one, other in told if one == name]
+        paths = sorted({path for other in alike for path in other})
+        differing = [one for one in paths if len({other.get(one) for other in alike}) > 1]
+        short = (one.removeprefix("agent.").removeprefix("models.") for one in differing)
+        values = (own.get(one, "default") for one in differing)
+        result.append(" ".join([name, *map("=".join, zip(short, values, strict=True))]))
     return result
 
 
-def _settings_of(spec: Evaluate) -> dict[str, str]:
-    """Return the settings that may differ between evaluations of an agent, by short names."""
-    values = {**spec.agent.options, **{f"env.{k}": v for k, v in spec.env.options.items()}}
-    values |= {name: value for name, value in spec.models.given if name in MODELS}
-    if spec.memory_digest:
-        values["generation"] = spec.generation
-    for name in ("without_tuples", "without_trajectories"):
-        if ids := getattr(spec, name):
-            values[name] = ids[0] if len(ids) == 1 else len(ids)
-    return {name: written(value) for name, value in values.items()}
+def settings_of(spec: Evaluate) -> Iterator[tuple[str, str]]:
+    """Yield the settings of an evaluation by dotted path, as one writes them."""
+    for name, value in dump(spec).items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{option}", written(one)) for option, one in value.items())
+        elif name == "generation" and value is None:
+            yield name, "newest"
+        elif isinstance(value, list):
+            yield name, str(len(value)) if len(value) > MOST_NAMED else written(value) or "all"
+        else:
+            yield name, written(value)
 
 
 def with_options(specs: Sequence[Evaluate], agent: Section, runtime: Runtime) -> list[Evaluate]:

@@ -12,22 +12,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ldm.config import Build, Evaluate, Refine, Section, Value, dump, load, merge, written
+from ldm.config import Build, Evaluate, Refine, Section, Value, load, merge, written
 from ldm.errors import LdmError
 from ldm.memory import generations, inspect
 from ldm.records import plain
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
-from ldm.run.grid import Grid, with_options
+from ldm.run.grid import Grid, settings_of, with_options
 from ldm.run.presets import PRESET, Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 
 #: Fields and options that only locate something: giving one overrides nothing.
 PLACES = ("memory", "env.data", "env.cache")
-#: Longer lists are named by their length.
-MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +240,7 @@ def _overridden(chosen: Preset, pairs: Iterable[tuple[Evaluate, Evaluate]]) -> I
     before: defaultdict[str, set[str]] = defaultdict(set)
     after: defaultdict[str, set[str]] = defaultdict(set)
     for pair in pairs:
-        old, new = (dict(_settings_of(spec)) for spec in pair)
+        old, new = (dict(settings_of(spec)) for spec in pair)
         for path in old.keys() | new.keys():
             if old.get(path) != new.get(path):
                 before[path].add(old.get(path, "default"))
@@ -250,22 +248,10 @@ def _overridden(chosen: Preset, pairs: Iterable[tuple[Evaluate, Evaluate]]) -> I
     known = {written(row.generation) for row in chosen.content.rows if row.generation is not None}
     if after["generation"] <= known:  # one of its own
         del after["generation"]
-    for path in sorted(after.keys() - {*PLACES, *chosen.content.needs}):
+    places = {*PLACES, *chosen.content.needs}
+    for path in sorted(one for one in after if one not in places and one[:7] != "models."):
         now, then = (", ".join(sorted(values)) for values in (after[path], before[path]))
         yield f"{path} {now} (preset: {then})"
-
-
-def _settings_of(spec: Evaluate) -> Iterator[tuple[str, str]]:
-    """Yield the settings of an evaluation by dotted path, as one writes them."""
-    for name, value in dump(spec).items():
-        if name == "generation":
-            yield name, "newest" if value is None else str(value)
-        elif name != "models" and isinstance(value, dict):
-            yield from ((f"{name}.{option}", written(one)) for option, one in value.items())
-        elif isinstance(value, list) and len(value) > MOST_NAMED:
-            yield name, str(len(value))
-        elif name != "models":
-            yield name, written(value) or "all"
 
 
 def _checked(resolved: ResolvedPreset, runtime: Runtime) -> list[Member[Evaluate]]:
