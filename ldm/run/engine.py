@@ -477,6 +477,7 @@ def _manifest(member: Member[S], runtime: Runtime, companion: str) -> Manifest:
     names = {"embedder": spec.embedder} if spec.embedder else {}
     digests = dict[str, str]()
     if called:
+        check_backend(runtime)
         names |= models.of(called)
         if not models.replay:
             names["server"] = runtime.connection().display_url
