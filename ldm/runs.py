@@ -281,6 +281,12 @@ def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error:
     return sorted(readable, key=lambda run: (run.manifest.started, run.manifest.id))
 
 
+def evaluated_leak_keys(runs: Path, env: str) -> frozenset[str]:
+    """Return the `leak_key`s of all tasks of an environment that a run in `runs` evaluates."""
+    evaluated = (run for run in list_runs(runs) if run.manifest.command == "eval")
+    return frozenset(key for run in evaluated if run.named("env") == env for key in run.leak_keys)
+
+
 def differences(first: Any, second: Any, where: str = "") -> list[str]:
     """Return the differences of two protocols, a line each, by dotted path."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):

@@ -1,49 +1,19 @@
 """The tree of decision processes (LDM² §3.3): grown level by level, pruned by confidence.
 
-`Positions` returns to the states of a task, by `fork()` or else by replay; `new_goals` chooses what
-to explore.
+`Positions` returns to the states of a task, by `fork()` or else by replay.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Literal
 
 from ldm.episode import FULL_SCORE, NO_ACTION, Environment, checked
 from ldm.errors import ForkUnsupported, ReplayDivergence
 from ldm.reason import Answer
-from ldm.runs import list_runs
 from ldm.types import Amount, Number, Past, Positive, Task, TimeStep, stable_hash
-
-
-def evaluated_leak_keys(runs: Path, name: str) -> frozenset[str]:
-    """Return the `leak_key`s of all tasks of environment `name` that a run in `runs` evaluates."""
-    evaluated = (r for r in list_runs(runs) if r.manifest.command == "eval")
-    return frozenset(key for run in evaluated if run.named("env") == name for key in run.leak_keys)
-
-
-def new_goals(
-    tasks: Iterable[Task],
-    *,
-    evaluated: frozenset[str],
-    remembered: frozenset[str],
-    explored: frozenset[str],
-    reuse: bool = False,
-) -> tuple[Task, ...]:
-    """Return the tasks that may be explored.
-
-    evaluated, remembered: `leak_key`s of evaluated tasks and of the memory's own trajectories.
-    explored: ids of the goals of earlier refinements. reuse: allow remembered and explored ones.
-    """
-    return tuple(
-        task
-        for task in tasks
-        if task.leak_key not in evaluated
-        and (reuse or (task.leak_key not in remembered and task.id not in explored))
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,6 @@ from ldm.envs import EnvironmentBase, load_env
 from ldm.envs.metadata import published_options
 from ldm.episode import Environment
 from ldm.errors import LdmError
-from ldm.explore import evaluated_leak_keys
 from ldm.records import writing
 from ldm.run import engine, selection
 from ldm.run import evaluate as evaluations
@@ -35,7 +34,7 @@ from ldm.run.grid import check_repeats, cost_lines, say_limits, sweep_values
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.run.statistics import Spread, TTest, spread, t_test
-from ldm.runs import Run, list_runs
+from ldm.runs import Run, evaluated_leak_keys, list_runs
 from ldm.text import short
 from ldm.types import Card, Task, Usage
 

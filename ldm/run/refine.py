@@ -18,7 +18,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
 from ldm.errors import Interrupted, LdmError
-from ldm.explore import ExplorationSetup, Verdict, evaluated_leak_keys, judge, new_goals
+from ldm.explore import ExplorationSetup, Verdict, judge
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
 from ldm.explore.tree import Position, Positions
@@ -35,7 +35,7 @@ from ldm.run.results import describe_replies
 from ldm.run.runtime import Runtime, counting
 from ldm.run.selection import check_leakage, even, select, training_split, with_data
 from ldm.run.statistics import bootstrap
-from ldm.runs import Run, list_runs
+from ldm.runs import Run, evaluated_leak_keys, list_runs
 from ldm.text import counted, short
 from ldm.types import Task
 
@@ -349,15 +349,15 @@ def choose(
     """
     tasks = env.tasks(spec.split)
     evaluated = evaluated_leak_keys(runtime.runs, spec.env.name)
-    known = generations(spec.memory, env.card.name)
-    before = [one for one in known if one.number <= contents.generation.number]
-    new = new_goals(
-        tasks,
-        evaluated=evaluated,
-        remembered=contents.sources(),
-        explored=frozenset(task for generation in before for task in generation.tasks),
-        reuse=spec.reuse_goals,
-    )
+    generation, remembered = contents.generation.number, contents.sources()
+    before = (g for g in generations(spec.memory, env.card.name) if g.number <= generation)
+    explored = {task for one in before for task in one.tasks}
+    new = [
+        task
+        for task in tasks
+        if task.leak_key not in evaluated
+        and (spec.reuse_goals or not (task.leak_key in remembered or task.id in explored))
+    ]
     if spec.tasks:
         chosen = select(tasks, ids=spec.tasks, kinds=spec.kinds)
         for task in chosen:
