@@ -192,13 +192,13 @@ MOST_NAMED = 8
 
 def labels(specs: Sequence[Evaluate]) -> list[str]:
     """Return labels that tell evaluations apart: the agent, and the settings that differ."""
-    told = [
+    named = [
         (label(spec), {path: one for path, one in settings_of(spec) if _TELLING.match(path)})
         for spec in specs
     ]
     result = []
-    for name, own in told:
-        alike = [other for one, other in told if one == name]
+    for name, own in named:
+        alike = [other for one, other in named if one == name]
         paths = sorted({path for other in alike for path in other})
         differing = [one for one in paths if len({other.get(one) for other in alike}) > 1]
         short = (one.removeprefix("agent.").removeprefix("models.") for one in differing)
