@@ -52,9 +52,7 @@ class PolicyOptions:
         Literal["embedding", "llm"], "Classify states (Eq. 3) by the nearest centroid or the model"
     ] = "embedding"
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
-    wording: Annotated[Wording, "Questions: ours, or those of LDM², reworded or as printed"] = (
-        "ours"
-    )
+    wording: Annotated[Wording, "Questions: ours, or LDM²'s: reworded, paper"] = "ours"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
         Score, "Least confidence for memory to decide; 0: by its left-out steps"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -78,23 +79,44 @@ class TaskTree:
 
     columns: this tree's cells in a table of many. headline: the same in short. branches: the nodes,
     each before those below it. paths: whether branches are alternatives, the first of which
-    continues its node, not parts of a whole.
+    continues its node, not parts of a whole. notes: lines on what came of it.
     """
 
     columns: Mapping[str, str]
     headline: str
     branches: tuple[Branch, ...]
     paths: bool = False
+    notes: tuple[str, ...] = ()
 
-    def lines(self) -> Iterator[str]:
-        """Yield the tree as text: each branch in a line, and its texts below it."""
-        for one in self.branches:
-            indent = "  " * one.depth
+    def lines(self, *, texts: bool = True) -> Iterator[str]:
+        """Yield the tree as text: each branch in a line, below it its texts, and the notes.
+
+        A path goes straight down, and each further one is indented; `*` marks the chosen one.
+        texts: also those of other branches than roots.
+        """
+        for one, indent in zip(self.branches, self._indents(), strict=True):
             notes = [*(f"{name} {figure}" for name, figure in one.figures.items()), one.words]
-            ended = ", ".join(note for note in notes if note)
-            yield f"{indent}{one.text}  [{ended}]" if ended else f"{indent}{one.text}"
-            for name, text in one.texts.items():
+            ended = f"  [{', '.join(filter(None, notes))}]" if any(notes) else ""
+            mark = f"{'*' if one.chosen else '-'} {one.depth:>2} " if self.paths else ""
+            key = "  <- key step: remembered from here" * one.key
+            yield f"{indent}{mark}{one.text}{ended}{key}"
+            for name, text in one.texts.items() if texts or not one.depth else ():
                 yield f"{indent}  {name}: {' '.join(text.split())[:LONGEST]}"
+        yield from self.notes
+
+    def _indents(self) -> list[str]:
+        if not self.paths:
+            return ["  " * one.depth for one in self.branches]
+        latest, parents = dict[int, int](), list[int]()
+        for place, one in enumerate(self.branches):
+            latest[one.depth] = place
+            parents.append(latest.get(one.depth - 1, -1))
+        pairs = zip(self.branches, parents, strict=True)
+        tried = Counter(parent for one, parent in pairs if one.state != "pruned")
+        indents: list[str] = []
+        for parent in parents:
+            indents.append("" if parent < 0 else indents[parent] + "  | " * (tried[parent] > 1))
+        return indents
 
 
 @dataclass(frozen=True, slots=True)

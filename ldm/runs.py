@@ -37,6 +37,9 @@ PARTS = "parts"
 #: Command → the file that a finished run has; it appears last, and whole.
 RESULTS = {"eval": "episodes.jsonl", "refine": "trees.jsonl", "autoplan": "iterations.jsonl"}
 
+#: The argument with the sources of tasks, if they are others than the tasks themselves.
+SOURCES = "sources"
+
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
@@ -98,14 +101,16 @@ class Run:
             spec_type, self.manifest.spec, where=f"{self.directory / MANIFEST}: spec"
         )
 
-    def section(self, name: str) -> config.Section:
-        """Return a section of the spec, for runs whose spec may not fit any more."""
-        return config.Section.read(self.manifest.spec.get(name, ""))
-
     def named(self, field: str) -> str:
         """Return a text of the spec, or the name of a section; "" if there is none."""
         value = self.manifest.spec.get(field, "")
         return str(value.get("name", "") if isinstance(value, dict) else value)
+
+    @property
+    def leak_keys(self) -> set[str]:
+        """The `leak_key`s of its tasks, from which nothing that is evaluated may learn."""
+        sources = self.argument(SOURCES, dict[str, str]) or {}
+        return {sources.get(one, one) for one in map(str, self.manifest.protocol.get("tasks", ()))}
 
     def argument(self, name: str, record_type: type[T]) -> T | None:
         """Return a typed argument of run.json, or None if it has none of this name.
@@ -274,6 +279,12 @@ def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error:
         except LdmError as error:
             unreadable(error)
     return sorted(readable, key=lambda run: (run.manifest.started, run.manifest.id))
+
+
+def evaluated_leak_keys(runs: Path, env: str) -> frozenset[str]:
+    """Return the `leak_key`s of all tasks of an environment that a run in `runs` evaluates."""
+    evaluated = (run for run in list_runs(runs) if run.manifest.command == "eval")
+    return frozenset(key for run in evaluated if run.named("env") == env for key in run.leak_keys)
 
 
 def differences(first: Any, second: Any, where: str = "") -> list[str]:

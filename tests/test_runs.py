@@ -78,6 +78,12 @@ class TestTheLock:
             assert not list(run.directory.glob(".*.tmp"))
 
 
+def test_nothing_may_learn_from_the_sources_of_its_tasks(tmp_path: Path) -> None:
+    protocol, sources = {"tasks": ["test/1", "test/2"]}, {"sources": {"test/2": "a product"}}
+    run = create(tmp_path, ["eval"], Manifest("eval", {}, protocol, sources))
+    assert open_run(run.manifest.id, tmp_path).leak_keys == {"test/1", "a product"}
+
+
 class TestFingerprints:
     def test_equal_protocols_have_equal_fingerprints_whatever_the_order(self) -> None:
         assert stable_hash({"a": 1, "b": (2,)}) == stable_hash({"b": [2], "a": 1})

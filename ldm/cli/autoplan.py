@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from ldm.agents.autoplan.optimiser import AutoPlanSettings
 from ldm.cli import output
-from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
+from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers, shorts
 from ldm.config import LIMITS, PLAN, OptimisePlan, Option, load
 from ldm.errors import LdmError
 from ldm.run import plan as plans
@@ -19,12 +21,6 @@ class Repetition:
     """The repeats and settings of optimisations, and the evaluation of their plans."""
 
     data: Annotated[Path | None, DATA] = None
-    iterations: Annotated[
-        str | None, Option("Iterations (I); default 3.", PLAN, path="plan.iterations")
-    ] = None
-    batch: Annotated[
-        str | None, Option("Tasks per batch (B); default 4.", PLAN, path="plan.batch")
-    ] = None
     repeats: Annotated[
         int, Option("Independent runs, each with the next seed.", PLAN, flags=("--repeat",))
     ] = 1
@@ -55,7 +51,11 @@ class Repetition:
         return PlanEvaluation(self.evaluate, self.limit, self.curve)
 
 
-@offers(OptimisePlan, Repetition, Models, Recording)
+#: Short forms of the optimisation's settings.
+SETTINGS = shorts(PLAN, AutoPlanSettings, "plan.iterations", "plan.batch")
+
+
+@offers(OptimisePlan, Repetition, SETTINGS, Models, Recording)
 def autoplan(**values: Any) -> None:
     """Optimise plans for kinds of task (AutoPlan), and save them with how they were made.
 
@@ -85,10 +85,8 @@ def _prepared(given: Given, repetition: Repetition, recording: Recording) -> pla
     """Return the optimisations to carry out: recorded ones, or new ones."""
     runtime = recording.runtime()
     if recording.resume is not None:
-        given.refuse_with_resume(OptimisePlan)
-        if repetition.sweep is not None or repetition.evaluate is not None:
-            raise LdmError("--sweep and --eval cannot be added to a recorded run.", "Omit them.")
-        return plans.resume(recording.resume, given.model_changes(), runtime)
+        given.refuse_with_resume(OptimisePlan, Repetition, ("estimate",))
+        return plans.Optimisation.resume(recording.resume, given.model_changes(), runtime)
     spec = load(OptimisePlan, given.of(OptimisePlan))
     kinds = listed_names(spec.kind)
     if not spec.env.name or not kinds:
@@ -99,10 +97,7 @@ def _prepared(given: Given, repetition: Repetition, recording: Recording) -> pla
 
 def _show(result: OptimisedPlans, *, as_json: bool) -> None:
     alone = len(result.plans) == 1
-    for one in result.plans if alone else ():
-        _show_plan(one, error=as_json)
-    if not alone:
-        _show_plans(result.plans, error=as_json)
+    _show_plans(result.plans, error=as_json)
     if result.scores is not None:
         _show_scores(result.scores, error=as_json)
     if as_json:
@@ -114,44 +109,33 @@ def _show(result: OptimisedPlans, *, as_json: bool) -> None:
         output.print_json({"plans": objects, "evaluation": scores})
 
 
-def _show_plan(result: OptimisedPlan, *, error: bool) -> None:
-    """Print the history of one plan, and the plan."""
-    plan = result.plan
-    rows = []
-    for number, one in enumerate(plan.iterations, 1):
-        attempts = [experience.result for experience in one.experiences]
-        steps = sum(each.env_steps for each in attempts) / len(attempts)
-        figures = len(attempts), f"{100 * one.success:.0f} %", f"{steps:.1f}"
-        invalid = sum(each.invalid for each in attempts)
-        errors = sum(bool(each.error) for each in attempts)
-        rows.append((number, *figures, invalid, errors, "kept" if one.kept else "rewritten"))
-    columns = ("iteration", "attempts", "success", "steps", "invalid", "errors", "plan")
-    output.print_table(f"A plan for {plan.kind} in {plan.env}", columns, rows, error=error)
-    lines = (f"  {line}" for line in plan.plan.splitlines() or ["(empty)"])
-    places = (f"Plan: {result.path}", f"Files: {result.run.directory}")
-    output.say_all((*lines, *places), error=error)
-
-
-def _show_plans(plans: tuple[OptimisedPlan, ...], *, error: bool) -> None:
-    """Print one line per plan: its success on training tasks by iteration."""
-    rows = []
+def _show_plans(plans: Sequence[OptimisedPlan], *, error: bool) -> None:
+    """Print the history of each plan, and the text of a single one."""
+    rows, places = list[tuple[object, ...]](), list[str]()
     for one in plans:
-        rates = ", ".join(f"{100 * each.success:.0f} %" for each in one.plan.iterations)
-        errors = sum(bool(e.result.error) for i in one.plan.iterations for e in i.experiences)
-        setting = one.spec.variant or "–"
-        rows.append((one.plan.kind, setting, one.spec.repeat, rates, errors, one.path))
-    columns = ("kind", "setting", "repeat", "success by iteration", "errors", "plan")
+        setting = one.plan.kind, one.spec.variant or "–", one.spec.repeat
+        for number, each in enumerate(one.plan.iterations, 1):
+            attempts = [experience.result for experience in each.experiences]
+            steps = sum(attempt.env_steps for attempt in attempts) / len(attempts)
+            figures = len(attempts), f"{100 * each.success:.0f} %", f"{steps:.1f}"
+            invalid = sum(attempt.invalid for attempt in attempts)
+            errors = sum(bool(attempt.error) for attempt in attempts)
+            fate = "kept" if each.kept else "rewritten"
+            rows.append((*setting, number, *figures, invalid, errors, fate))
+        places += [f"Plan: {one.path}", f"Files: {one.run.directory}"]
+    which = ("kind", "setting", "repeat", "iteration")
+    columns = (*which, "attempts", "success", "steps", "invalid", "errors", "plan")
     output.print_table(f"Plans in {plans[0].plan.env}", columns, rows, error=error)
-    output.say_all((f"Files: {one.run.directory}" for one in plans), error=error)
+    lines = plans[0].plan.plan.splitlines() or ["(empty)"] if len(plans) == 1 else []
+    output.say_all([*(f"  {line}" for line in lines), *places], error=error)
 
 
 def _show_scores(scores: PlanScores, *, error: bool) -> None:
     """Print success by iteration and by kind, and the tests between settings."""
     evaluated = scores.evaluation
     output.say(f"Evaluated on {evaluated.tasks} tasks of {evaluated.split}.", error=error)
-    if len(scores.iterations) > 1:
-        output.print_table("Success by iteration", *scores.rows(), error=error)
-    output.print_table("Success of the last plans", *scores.rows_by_kind(), error=error)
+    for title, columns, rows in scores.tables():
+        output.print_table(title, columns, rows, error=error)
     output.say_all(scores.lines(), error=error)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -101,23 +101,7 @@ class Selection(Output):
     strict: Annotated[bool, Option("Stop at the first invalid record.", TRAJECTORIES)] = False
 
 
-@dataclass(frozen=True)
-class Assumptions:
-    """Values for recordings that do not state them (`ldm.Assumed`)."""
-
-    env: Annotated[str, Option("Environment of recordings that name none.", TRAJECTORIES)] = ""
-    kind: Annotated[str, Option("Task kind of these recordings.", TRAJECTORIES)] = ""
-    split: Annotated[str, Option("Split of these recordings.", TRAJECTORIES)] = "recorded"
-    origin: Annotated[
-        Literal["human", "expert", "agent", "explored"],
-        Option("Who acted in these recordings.", TRAJECTORIES),
-    ] = "agent"
-    score: Annotated[
-        float | None, Option("Score of these recordings; default: unknown.", TRAJECTORIES)
-    ] = None
-
-
-@offers(Selection, Assumptions)
+@offers(Selection, Assumed)
 def import_files(**values: Any) -> None:
     """Convert trajectories of other formats to our own JSONL, or ours to others.
 
@@ -138,10 +122,10 @@ def import_files(**values: Any) -> None:
       ldm import chats/ --env my_env --score 1 --out agent.jsonl
     """
     given = Given(import_files, values)
-    selection, assumptions = given.group(Selection), given.group(Assumptions)
+    selection, assumed = given.group(Selection), given.group(Assumed)
     if not selection.out.name:
         raise LdmError("No output file is named.", "Name one with --out FILE.")
-    if not (0 <= selection.min_reward <= 1 and 0 <= (assumptions.score or 0) <= 1):
+    if not (0 <= selection.min_reward <= 1 and 0 <= (assumed.score or 0) <= 1):
         raise LdmError("--min-reward and --score are from 0 to 1.", "Correct it.")
     if selection.limit is not None and selection.limit < 1:
         raise LdmError("--limit is 1 or more.", "Leave it out for all trajectories.")
@@ -161,7 +145,7 @@ def import_files(**values: Any) -> None:
             name=selection.format,
             strict=selection.strict,
             data=data,
-            assumed=Assumed(**asdict(assumptions)),
+            assumed=assumed,
         )
     rewarded = [t for t in everything if t.score >= selection.min_reward]
     kinds = [(t.id, f"{t.task.env} {t.task.kind}") for t in rewarded]

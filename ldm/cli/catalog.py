@@ -46,7 +46,9 @@ def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson
             **_published(agent, cards),
         }
 
-    _print(_entries(registry.names(AGENTS, AGENT_GROUP), load_agent, describe, name), as_json)
+    output.print_entries(
+        _entries(registry.names(AGENTS, AGENT_GROUP), load_agent, describe, name), as_json
+    )
 
 
 def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson = False) -> None:
@@ -70,36 +72,9 @@ def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson =
             "data_sizes": dict(data.sizes) if data else {},
         }
 
-    _print(_entries(registry.names(ENVS, ENV_GROUP), load_env, describe, name), as_json)
-
-
-def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        output.print_json(entries)
-        return
-    for name, entry in entries.items():
-        output.show(name + (f": {entry['is']}" if entry.get("is") else ""))
-        for key, value in entry.items():
-            if key in ("is", "descriptions"):
-                continue
-            if key == "options" and value:
-                output.show("  options:")
-                for option, default in value.items():
-                    meaning = entry["descriptions"].get(option, "")
-                    output.show(f"    {option}={default}" + (f": {meaning}" if meaning else ""))
-            elif key == "needs" or value not in ({}, [], ""):
-                output.show(f"  {key.replace('_', ' ')}: {_worded(value)}")
-
-
-def _worded(value: Any) -> str:
-    match value:
-        case dict():
-            return ", ".join(f"{key}={item}" for key, item in value.items())
-        case list():
-            return ", ".join(map(str, value)) or "nothing"
-        case bool():
-            return "yes" if value else "no"
-    return str(value)
+    output.print_entries(
+        _entries(registry.names(ENVS, ENV_GROUP), load_env, describe, name), as_json
+    )
 
 
 def _entries(
@@ -191,28 +166,9 @@ def _list(presets: Sequence[Preset]) -> None:
 
 
 def _print_preset(preset: Preset) -> None:
-    own, shared = preset.content, preset.evaluation
-    output.show(f"{preset.name}: {preset}")
-    measured = ", ".join(filter(None, (own.model, f"{own.tasks} tasks" if own.tasks else "")))
-    chosen = [shared.split, *shared.kinds]
-    chosen += [f"limit {shared.limit}"] if shared.limit else []
-    chosen += [f"{len(shared.tasks)} tasks by id"] if shared.tasks else []
-    facts = {
-        "published": measured + (" (second-hand)" if own.second_hand else ""),
-        "environment": f"{preset.env}: {', '.join(chosen)}",
-        "environment options": _options(shared.env.options),
-        "options of all agents": _options(shared.agent.options),
-        "memory built with": _options(_flat(own.build)),
-        "memory refined with": _options(_flat(own.refine)),
-        "needs": ", ".join(preset.needs()),
-        "file": preset.file,
-    }
-    for name, value in facts.items():
-        if value:
-            output.show(f"  {name}: {value}")
-    for heading, lines in (("prepare with", own.prepare), ("differs", own.notes)):
-        for line in lines:
-            output.show(f"  {heading}: {line}")
+    own, apart = preset.content, ("title", "paper", "table", "rows", "name", "digest")
+    entry = {name: value for name, value in preset.as_json().items() if name not in apart}
+    output.print_entries({preset.name: {"is": str(preset), **entry}})
     kinds = list(dict.fromkeys(kind for row in own.rows for kind in row.published.kinds))
     scored = any(row.published.score is not None for row in own.rows)
     columns = ("row", "agent", "options", "all", *kinds, *(("score",) if scored else ()))
@@ -225,27 +181,9 @@ def _print_preset(preset: Preset) -> None:
         for row in own.rows
     ]
     output.print_table("Rows, with their published figures in per cent", columns, rows)
-    for row in own.rows:
-        if row.note:
-            output.show(f"{row.name}: {row.note}")
-
-
-def _options(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in options.items())
-
-
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings and those of their groups as one mapping, without unchanged ones."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            prefix = "env." if name == "env" else ""
-            flat |= {f"{prefix}{option}": one for option, one in value.items()}
-        elif value not in (None, ""):
-            flat[name] = value
-    return flat
+    output.say_all(f"{row.name}: {row.note}" for row in own.rows if row.note)
 
 
 def _row_options(row: Row) -> str:
-    settings = {"agent": row.player.options, "generation": row.generation}
-    return _options(_flat({**settings, "env": row.env, "models": row.models})) or "–"
+    own = {"generation": row.generation, "env": row.env, "models": row.models}
+    return output.worded({**row.player.options, **own}) or "–"

@@ -249,7 +249,9 @@ def _folder_of_variable(env: str, source: DataSource) -> Path | None:
 
 
 def _print_report(report: DataCheck) -> None:
-    output.say_all(report.lines())
+    splits = {name: {"tasks": sum(of.values()), **of} for name, of in report.splits.items()}
+    title = f"{report.env} in {report.path}" if report.path else report.env
+    output.print_entries({title: {**report.facts, **splits}})
     output.say_all(f"  problem: {problem}" for problem in report.problems[:SHOWN])
     if len(report.problems) > SHOWN:
         output.show(f"  … and {len(report.problems) - SHOWN} more: see them all with --json")

@@ -35,9 +35,7 @@ def runtime(
     """
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
-    speaking = Runtime(
-        message=output.say, progress=output.progress, stages=output.stages, episodes=output.episodes
-    )
+    speaking = Runtime(message=output.say, stages=output.stages, episodes=output.episodes)
     return replace(
         Runtime() if quiet else speaking,
         runs=runs,

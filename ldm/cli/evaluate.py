@@ -12,6 +12,7 @@ import typer
 from ldm.cli import options, output
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
+from ldm.policy import PolicyOptions
 from ldm.run import evaluate as evaluations
 from ldm.run import results
 from ldm.run.evaluate import Evaluations
@@ -32,10 +33,6 @@ class Variations:
         str | None, Option("Published table, or your own file; see `ldm presets`.", TASKS)
     ] = None
     data: Annotated[Path | None, options.DATA] = None
-    k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k", metavar="N")] = None
-    wording: Annotated[
-        str | None, Option("Questions: ours, reworded, paper.", AGENT, path="agent.wording")
-    ] = None
     generations: Annotated[
         str | None,
         Option("Generation, or several to compare: 0,newest.", MEMORY, flags=("--generation",)),
@@ -79,7 +76,11 @@ class Variations:
         return Grid(agents, more, self.control, self.sweep, self.repeats)
 
 
-@options.offers(Evaluate, Variations, options.Models, options.Recording)
+#: Short forms of the memory agent's options.
+DECIDING = options.shorts(AGENT, PolicyOptions, "agent.k", "agent.wording")
+
+
+@options.offers(Evaluate, Variations, DECIDING, options.Models, options.Recording)
 def evaluate(**values: Any) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
@@ -125,9 +126,8 @@ def _prepared(
     """Return the evaluations to run: a recorded one, the rows of presets, or new ones."""
     runtime = recording.runtime()
     if recording.resume is not None:
-        given.refuse_with_resume(Evaluate)
-        _refuse_variations(variations)
-        return [evaluations.resume(recording.resume, given.model_changes(), runtime)]
+        given.refuse_with_resume(Evaluate, Variations, ("retry_errors", "estimate", "output"))
+        return [Evaluations.resume(recording.resume, given.model_changes(), runtime)]
     nested = given.of(Evaluate)
     agent = Section.read(nested.pop("agent", ""))
     agents = tuple(dict.fromkeys(options.listed_names(agent.name)))
@@ -140,16 +140,6 @@ def _prepared(
 
         return prepare_presets(variations.preset, nested, grid, runtime)
     return evaluations.prepare_each(nested, grid, runtime)
-
-
-def _refuse_variations(variations: Variations) -> None:
-    """Raise LdmError for options that cannot be added to a recorded run."""
-    for name in ("preset", "generations", "control", "sweep", "repeats"):
-        if getattr(variations, name) not in (None, 1):
-            raise LdmError(
-                f"--{name.removesuffix('s')} cannot be added to a recorded run.",
-                "Omit it, or start a new run.",
-            )
 
 
 def compare(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -61,6 +61,21 @@ Models = make_dataclass(
         if name in ("llm", "planner_llm", "reasoner_llm", "replay", "max_usd")
     ],
 )
+
+
+def shorts(group: str, owner: type[Any], *paths: str) -> type[Any]:
+    """Return a dataclass of options that are short for those of a section.
+
+    owner: the section's dataclass. paths: such as "agent.k".
+    """
+    made = []
+    for name, path in ((path.partition(".")[2], path) for path in paths):
+        one = hints(owner)[name]
+        option = Option(one.description, group, path=path, metavar=_metavar(one.hint) or "")
+        made.append((name, Annotated[str | None, option], None))
+    return make_dataclass("Shorts", made)
+
+
 #: The data folder of an environment, short for --env.data.
 DATA = Option("Data folder of the environment; default: its variable.", TASKS, path="env.data")
 
@@ -136,17 +151,21 @@ class Given:
         """Return the model options of the command line, for a run that has recorded its models."""
         return Section.read(self._sections(Evaluate, {}).get("models", {}))
 
-    def refuse_with_resume(self, owner: type[Spec]) -> None:
+    def refuse_with_resume(self, spec: type[Spec], own: type[Any], but: Sequence[str]) -> None:
         """Raise LdmError for an option that a resumed run has recorded.
 
-        Options of models are accepted: a run may go on with higher limits.
+        own: further options of the command; `but` these are accepted, and so are those of models:
+        a run may go on with higher limits.
         """
-        sections = {name: one for name, one in self._sections(owner).items() if name != "models"}
+        sections = {name: one for name, one in self._sections(spec).items() if name != "models"}
         paths = [f"{name}.{next(iter(one))}" for name, one in sections.items()]
-        for name in (*self._own(owner), *paths):
+        recorded = [name for name in self._own(own) if name not in but]
+        for name in (*self._own(spec), *recorded, *paths):
+            known = hints(own).get(name)
+            flag = f"--{_dashed(name.removesuffix('.name'))}"
+            flag = known.option.flags[0] if known and known.option and known.option.flags else flag
             raise LdmError(
-                f"--resume uses the recorded options, so --{_dashed(name.removesuffix('.name'))} "
-                "cannot be given.",
+                f"--resume uses the recorded options, so {flag} cannot be given.",
                 "Omit it, or start a new run.",
             )
 

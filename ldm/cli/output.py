@@ -11,18 +11,18 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ldm.run.runtime import counting
 from ldm.text import counted, printable, printable_json, redacted, redacted_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from ldm.run.runtime import Advance, OnEpisode, Playing
+    from ldm.run.runtime import OnEpisode, Playing
     from ldm.types import EpisodeResult
 
 #: Wide enough for every table if the output is no terminal: nothing is cut off in a file.
@@ -65,6 +65,47 @@ def say_all(lines: Iterable[str], *, error: bool = False) -> None:
 def print_json(value: Any, indent: int | None = None) -> None:
     """Print one JSON value on standard output, on one line unless it is indented."""
     print(redacted_json(printable_json(value, indent)), flush=True)
+
+
+def print_entries(entries: Mapping[str, Mapping[str, Any]], as_json: bool = False) -> None:
+    """Print things by their names with their facts, a line each, or as JSON."""
+    if as_json:
+        print_json(entries)
+        return
+    for name, entry in entries.items():
+        show(name + (f": {entry['is']}" if entry.get("is") else ""))
+        for key, value in entry.items():
+            if key in ("is", "descriptions"):
+                continue
+            if key == "options" and value:
+                show("  options:")
+                for option, default in value.items():
+                    meaning = entry["descriptions"].get(option, "")
+                    show(f"    {option}={default}" + (f": {meaning}" if meaning else ""))
+            elif key == "needs" or value not in ({}, [], "", None):
+                for line in value if isinstance(value, tuple) else (value,):
+                    show(f"  {key.replace('_', ' ')}: {worded(line)}")
+
+
+def worded(value: Any) -> str:
+    """Return a JSON value as part of a line."""
+    match value:
+        case dict():
+            return ", ".join(f"{path}={item}" for path, item in _flat(value))
+        case list():
+            return ", ".join(map(str, value)) or "nothing"
+        case bool():
+            return "yes" if value else "no"
+    return str(value)
+
+
+def _flat(values: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables by dotted path, without unchanged ones."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{place}{name}.")
+        elif value not in (None, ""):
+            yield f"{place}{name}", value
 
 
 def print_table(
@@ -125,15 +166,6 @@ def _blocks(
 def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> int:
     """Return the minimum width of a column: words may be divided, numbers may not."""
     return min(LEAST if divisible[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
-
-
-@contextmanager
-def progress(label: str, total: int) -> Iterator[Advance]:
-    """Show on standard error how many of `total` are done, by a bar or occasional lines."""
-    done = count(1)
-    with stages() as report:
-        report(label, 0, total)
-        yield lambda note="": report(label, next(done), total, note)
 
 
 def on_terminal() -> bool:
@@ -216,7 +248,7 @@ def episodes(playing: Playing) -> Iterator[OnEpisode]:
     """Show running episodes; without a terminal, those recorded before share one line."""
     results: list[EpisodeResult] = []
     width = len(str(playing.total))
-    with progress(playing.label, playing.total) as advance:
+    with counting(stages, playing.label, playing.total) as advance:
 
         def on_episode(result: EpisodeResult) -> None:
             results.append(result)

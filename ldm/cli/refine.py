@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.options import DATA, Given, Models, Recording, offers
+from ldm.cli.options import DATA, Given, Models, Recording, offers, shorts
 from ldm.config import AGENT, LIMITS, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
 from ldm.errors import LdmError
-from ldm.explore import report
+from ldm.explore import GateOptions, RefineOptions, report
+from ldm.policy import PolicyOptions
 from ldm.run import refine as refinement
 from ldm.run.presets import stage_preset
 from ldm.run.refine import Refined
@@ -20,32 +21,10 @@ from ldm.text import counted
 
 @dataclass(frozen=True)
 class Exploration:
-    """Short forms of section options, and options that are not part of the refinement itself."""
+    """Options that are not part of the refinement itself."""
 
     preset: Annotated[str | None, Option("Settings of a paper: ldm2, or a file.", TASKS)] = None
     data: Annotated[Path | None, DATA] = None
-    k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="policy.k")] = None
-    wording: Annotated[
-        str | None, Option("Questions: ours, reworded, paper.", AGENT, path="policy.wording")
-    ] = None
-    explorer: Annotated[
-        str | None, Option("best-first, or the paper's tree.", SEARCH, path="search.explorer")
-    ] = None
-    width: Annotated[
-        str | None, Option("Paths kept per level of the tree.", SEARCH, path="search.width")
-    ] = None
-    depth: Annotated[str | None, Option("Maximum steps a path.", SEARCH, path="search.depth")] = (
-        None
-    )
-    gate: Annotated[
-        str | None,
-        Option(
-            "on: add only what does not lower training scores; off: all improvements; open: all.",
-            SEARCH,
-            path="gate.gate",
-            flags=("--gate",),
-        ),
-    ] = None
     dry_run: Annotated[
         bool, Option("Explore and report only; --resume adds it later.", RUNNING)
     ] = False
@@ -54,7 +33,13 @@ class Exploration:
     ] = False
 
 
-@offers(Refine, Exploration, Models, Recording)
+#: Short forms of sections' options.
+DECIDING = shorts(AGENT, PolicyOptions, "policy.k", "policy.wording")
+SEARCHING = shorts(SEARCH, RefineOptions, "search.explorer", "search.width", "search.depth")
+GATE = shorts(SEARCH, GateOptions, "gate.gate")
+
+
+@offers(Refine, Exploration, DECIDING, SEARCHING, GATE, Models, Recording)
 def refine(**values: Any) -> None:
     """Explore new training goals, and add improvements as the memory's next generation.
 
@@ -76,8 +61,9 @@ def refine(**values: Any) -> None:
     exploration, recording = given.group(Exploration), given.group(Recording)
     runtime, dry_run = recording.runtime(), exploration.dry_run
     if recording.resume is not None:
-        given.refuse_with_resume(Refine)
-        recorded = refinement.resume(recording.resume, given.model_changes(), runtime)
+        given.refuse_with_resume(Refine, Exploration, ("dry_run", "estimate"))
+        changes = given.model_changes()
+        recorded = refinement.Refinement.resume(recording.resume, changes, runtime)
     else:
         options = given.of(Refine)
         if exploration.preset is not None:

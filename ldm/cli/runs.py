@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, TypeVar
@@ -14,15 +14,17 @@ from ldm.agents import reporting_named
 from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
-from ldm.explore import ExploredGoal, Tree, read_explored_goals
-from ldm.explore.report import text as lines_of
+from ldm.explore import read_explored_goals
+from ldm.explore.report import drawn
 from ldm.llm.models import account_lines, accounts_in
 from ldm.records import plain
+from ldm.reporting import TaskTree
 from ldm.run import reading
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.runner import results
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.text import counted, short
+from ldm.text import short
+from ldm.types import Task
 
 runs_app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="List recorded runs and show them."
@@ -96,11 +98,8 @@ def show(
       ldm runs show RUN pick_heat_then_place
     """
     opened = recorded.open_run(name, runs)
-    if opened.manifest.command == "refine":
-        _print_explored(opened, task, full=full)
-        return
-    if tree:
-        _print_divided(opened, task)
+    if tree or opened.manifest.command == "refine":
+        _print_trees(opened, task, full=full)
         return
     run = reading.read_run(name, runs)
     episodes = run.episodes()
@@ -147,68 +146,48 @@ def _print_episode(
     output.say_all(reading.episode_lines(episode, tuples, bounds, place, facts))
 
 
-def _print_explored(run: recorded.Run, task: str, *, full: bool) -> None:
-    """Print the explored goals of a refinement in a table, or the trees of one."""
-    explored = read_explored_goals(run)
-    if task:
-        one = _of_task(explored, task, lambda goal: goal.task.id)
-        _print_trees(one, observations=full)
-    else:
-        _list_goals(explored)
-
-
-def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
-    """Print the trees of a goal: one, or one per batch memory."""
-    output.show(f"{one.task.id}\ngoal: {one.task.goal}")
-    if one.error:
-        output.show(one.error)
-    for explored_tree in one.trees:
-        if len(one.trees) > 1:
-            output.show(f"\nbatch {', '.join(explored_tree.batches)}")
-        output.say_all(_tree_lines(explored_tree, observations=observations))
-
-
-def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
-    """Yield the first try (P_g), the tree, and the tuples that were added."""
-    ground = " | ".join(step.action for step in tree.ground.steps)
-    yield f"first try, score {tree.ground.score:.2f}: {ground}"
-    yield from lines_of(tree, observations=observations)
-    if tree.improved:
-        yield f"{counted(len(tree.added), 'tuple')} added to {tree.into}:"
-    for row in tree.added:
-        yield f"  {row.tuple.observation} -> {row.tuple.action}"
-
-
-def _print_divided(run: recorded.Run, task: str) -> None:
-    """Print how an agent decomposed or searched its tasks: a table of all, or one task's tree."""
+def _trees_of(run: recorded.Run) -> list[tuple[Task, str, Sequence[TaskTree]]]:
+    """Return each task that was explored, divided or searched, how it ended, and its trees."""
+    if run.manifest.command == "refine":
+        return [
+            (
+                one.task,
+                one.error or ("improved" if one.added else "unchanged"),
+                [*map(drawn, one.trees)],
+            )
+            for one in read_explored_goals(run)
+        ]
     tree_of = reporting_named(run.named("agent")).tree
-    trees = [(result, tree) for result in results(run) if (tree := tree_of(result)) is not None]
-    if not trees:
+    return [
+        (one.task, "solved" if one.success else f"not solved, score {one.score:.2f}", [tree])
+        for one in results(run)
+        if (tree := tree_of(one)) is not None
+    ]
+
+
+def _print_trees(run: recorded.Run, name: str, *, full: bool) -> None:
+    """Print how tasks were explored, divided or searched: a table of all, or one task's trees."""
+    grown = _trees_of(run)
+    if not grown:
         raise LdmError(
             f"{run.directory} has no trees.",
             "Agents that divide or search a task grow them, and `ldm refine` does.",
         )
-    if not task:
-        columns = ("task", "goal", *trees[0][1].columns, "solved")
-        rows = []
-        for result, tree in trees:
-            solved = "yes" if result.success else "no"
-            rows.append((result.task.id, result.task.goal, *tree.columns.values(), solved))
-        output.print_table("Trees", columns, rows)
+    if name:
+        task, ended, trees = _of_task(grown, name, lambda one: one[0].id)
+        output.say_all([f"{task.id}: {ended}", f"goal: {task.goal}"])
+        for tree in trees:
+            output.show(tree.headline)
+            output.say_all(tree.lines(texts=full or not tree.paths))
         return
-    result, divided = _of_task(trees, task, lambda one: one[0].task.id)
-    solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
-    output.show(f"{result.task.id}\n{solved}, {divided.headline}")
-    output.say_all(divided.lines())
-
-
-def _list_goals(explored: list[ExploredGoal]) -> None:
-    rows = []
-    for one in explored:
-        improved = "failed" if one.error else "yes" if any(t.improved for t in one.trees) else "no"
-        nodes = sum(tree.tried for tree in one.trees)
-        rows.append((one.task.id, one.task.goal, nodes, improved))
-    output.print_table("Explored goals", ("task", "goal", "nodes", "improved"), rows)
+    every = [tree for *_, trees in grown for tree in trees]
+    columns = list(dict.fromkeys(name for tree in every for name in tree.columns))
+    rows = [
+        (task.id, task.goal, *map(tree.columns.get, columns), ended.strip().rpartition("\n")[2])
+        for task, ended, trees in grown
+        for tree in trees or [TaskTree({}, "", ())]
+    ]
+    output.print_table("Trees", ("task", "goal", *columns, "ended"), rows)
 
 
 def _of_task(records: Sequence[Named], name: str, id_of: Callable[[Named], str]) -> Named:

@@ -26,6 +26,7 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from ldm import records, registry
+from ldm.config import TRAJECTORIES, Option
 from ldm.envs.metadata import metadata
 from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
@@ -103,11 +104,13 @@ class Assumed:
     environment's data, from which observations can be rebuilt.
     """
 
-    env: str = ""
-    split: str = "recorded"
-    kind: str = ""
-    origin: Origin = "agent"
-    score: float | None = None
+    env: Annotated[str, Option("Environment of recordings that name none.", TRAJECTORIES)] = ""
+    split: Annotated[str, Option("Split of these recordings.", TRAJECTORIES)] = "recorded"
+    kind: Annotated[str, Option("Task kind of these recordings.", TRAJECTORIES)] = ""
+    origin: Annotated[Origin, Option("Who acted in these recordings.", TRAJECTORIES)] = "agent"
+    score: Annotated[
+        float | None, Option("Score of these recordings; default: unknown.", TRAJECTORIES)
+    ] = None
     data: str | None = None
 
 

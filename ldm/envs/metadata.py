@@ -7,7 +7,7 @@ module for the data is imported only when the data are read.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 #: B of LDM²: trajectories in a batch memory, unless an environment declares another number.
 BATCH_SIZE = 50
-#: Values of a list that a line of a report shows.
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +42,6 @@ class DataCheck:
     splits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-
-    def lines(self) -> Iterator[str]:
-        """Yield the report as lines of text."""
-        yield f"{self.env} in {self.path}" if self.path else self.env
-        for name, value in self.facts.items():
-            yield f"  {name.replace('_', ' ')}: {_words(value)}"
-        for split, kinds in self.splits.items():
-            yield f"  {split}: {sum(kinds.values()):,} tasks ({_words(kinds)})"
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -205,22 +195,3 @@ def registered() -> tuple[dict[str, type[EnvironmentBase]], dict[str, LdmError]]
         except LdmError as error:
             broken[name] = error
     return usable, broken
-
-
-def _words(value: Any) -> str:
-    """Return a JSON value as part of a line: a long list is cut."""
-    match value:
-        case int():
-            return f"{value:,}"
-        case str():
-            return value
-        case Mapping():
-            nested = any(isinstance(one, Mapping | str) for one in value.values())
-            pairs = (
-                f"{k} ({_words(v)})" if nested else f"{k} {_words(v)}" for k, v in value.items()
-            )
-            return ", ".join(pairs) or "none"
-        case list():
-            rest = len(value) - _SHOWN
-            return ", ".join([*value[:_SHOWN], *[f"and {rest} more"] * (rest > 0)]) or "none"
-    return "none"

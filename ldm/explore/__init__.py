@@ -15,7 +15,6 @@ from ldm.explore.refine import (
     Tree,
     read_explored_goals,
 )
-from ldm.explore.tree import evaluated_leak_keys, new_goals
 
 __all__ = [
     "ExplorationFactory",
@@ -25,8 +24,6 @@ __all__ = [
     "RefineOptions",
     "Tree",
     "Verdict",
-    "evaluated_leak_keys",
     "judge",
-    "new_goals",
     "read_explored_goals",
 ]

@@ -210,8 +210,8 @@ class GateOptions:
 
     gate: Annotated[
         Literal["on", "off", "open"],
-        "Add only what does not lower training scores (on), all improvements and no practice, as "
-        "in the paper (off), or everything (open)",
+        "on: add only what does not lower training scores; off: all improvements, as in the paper; "
+        "open: all",
     ] = "on"
 
 

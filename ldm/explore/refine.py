@@ -41,9 +41,7 @@ class RefineOptions(TreeOptions):
     """Options of exploration, by the paper's tree (`tree.py`) or our search (`best_first.py`)."""
 
     explorer: Annotated[
-        Literal["tree", "best-first"],
-        "The paper's tree, which is the default with the gate off or a model asked always, or a "
-        "best-first search",
+        Literal["tree", "best-first"], "Best-first, or the paper's tree; default: by gate and model"
     ] = "tree"
     decision: Annotated[
         Literal["pooled", "per-batch"],

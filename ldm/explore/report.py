@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -12,7 +11,7 @@ from ldm.episode import FULL_SCORE
 from ldm.explore.gate import Verdict
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.tree import NO_PROCESS, Fate, TreeNode
-from ldm.reporting import LONGEST, Branch, BranchState
+from ldm.reporting import Branch, BranchState, TaskTree
 from ldm.text import counted
 
 #: Fate → its name and the state of the branch; a task that ended with less has failed.
@@ -28,49 +27,33 @@ FATES: dict[Fate, tuple[str, BranchState]] = {
 }
 
 
-def branches(tree: Tree) -> tuple[Branch, ...]:
-    """Return the nodes, each before its children.
+def drawn(tree: Tree) -> TaskTree:
+    """Return the tree of a goal for reports.
 
     Of siblings the chosen one, on P*, comes first, and untried ones last. The key step is the first
     of P* that is remembered.
     """
-    return tuple(branch for _, branch in _drawn(tree))
-
-
-def text(tree: Tree, *, observations: bool = False) -> Iterator[str]:
-    """Yield the tree in lines: a path goes straight down, and each further branch is indented.
-
-    `*` marks P*. A line shows the action, its confidence, and the node's fate.
-    """
-    if not tree.nodes:
-        yield f"The first try has the full score ({tree.ground.score:.2f}): no tree was grown."
-    tried = Counter(node.parent for node in tree.nodes if node.fate != "pruned")
-    indents = {-1: ""}
-    for node, branch in _drawn(tree):
-        indent = indents[node.parent]
-        indents[node.number] = indent + "  | " * (tried[node.number] > 1)
-        notes = [*(f"{name} {figure}" for name, figure in branch.figures.items()), branch.words]
-        ended = f"  [{', '.join(filter(None, notes))}]" if any(notes) else ""
-        key = "  <- key step: remembered from here" * branch.key
-        yield f"{indent}{'*' if branch.chosen else '-'} {node.depth:>2} {branch.text}{ended}{key}"
-        if node.observation and (observations or not node.number):
-            yield f"{indent}      {' '.join(node.observation.split())[:LONGEST]}"
-
-
-def _drawn(tree: Tree) -> Iterator[tuple[TreeNode, Branch]]:
     chosen = {node.number for node in tree.path}
     below: dict[int, list[TreeNode]] = {}
     for node in tree.nodes:
         below.setdefault(node.parent, []).append(node)
-    stack = [*tree.nodes[:1]]
+    stack, branches = [*tree.nodes[:1]], list[Branch]()
     while stack:
         node = stack.pop()
-        yield node, _branch(tree, node, node.number in chosen)
+        branches.append(_branch(tree, node, node.number in chosen))
         children = sorted(
             below.get(node.number, ()),
             key=lambda one: (one.fate == "pruned", one.number not in chosen),
         )
         stack += reversed(children)
+    ground = " | ".join(step.action for step in tree.ground.steps)
+    notes = [f"{counted(len(tree.added), 'tuple')} added to {tree.into}:"] if tree.improved else []
+    notes += (f"  {row.tuple.observation} -> {row.tuple.action}" for row in tree.added)
+    return TaskTree(
+        {"nodes": str(tree.tried)},
+        f"{', '.join(tree.batches)}: first try, score {tree.ground.score:.2f}: {ground}",
+        *(tuple(branches), True, tuple(notes)),
+    )
 
 
 def _branch(tree: Tree, node: TreeNode, chosen: bool) -> Branch:

@@ -21,7 +21,7 @@ from ldm import records
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
 from ldm.envs.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
 from ldm.envs.webshop.environment import KIND
-from ldm.envs.webshop.pages import CLICKED, Layout, Page, Session, bracket, nodes
+from ldm.envs.webshop.pages import CLICKED, PER_PAGE, Page, Session, bracket, nodes
 from ldm.records import Problem
 from ldm.text import read_lines
 from ldm.types import Score, Step, Task, Trajectory
@@ -33,7 +33,6 @@ ENV = "webshop"
 SPLIT = "recorded"
 #: The most products that the search engine returns.
 MOST_FOUND = 50
-LAYOUT = Layout()
 #: Larger page numbers are considered invalid, as people do not go that far.
 LAST_PAGE = 1_000
 
@@ -299,13 +298,13 @@ class _ClickReconstruction:
             asins = self.listed[now.query, now.at]
             # Of the products on other pages only the number is visible; a full page is assumed to
             # belong to a full list.
-            before = (now.at - 1) * LAYOUT.per_page
-            full = len(asins) == LAYOUT.per_page
+            before = (now.at - 1) * PER_PAGE
+            full = len(asins) == PER_PAGE
             count = max(MOST_FOUND if full else 0, before + len(asins))
             now = replace(now, results=tuple(range(-before, count - before)))
             shelf = _Shelf(self.catalogue, asins)
         try:
-            return bracket(now, nodes(now, shelf, LAYOUT))
+            return bracket(now, nodes(now, shelf))
         except KeyError:
             return ""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +20,9 @@ from ldm.text import read_json
 from ldm.types import Usage
 
 if TYPE_CHECKING:
-    from genai_prices.types import MatchLogic, ModelPrice
+    from genai_prices.types import MatchLogic, ModelPrice, TieredPrices
+
+    Rate = Decimal | TieredPrices
 
 
 class Gate:
@@ -251,16 +255,11 @@ FORMAT = 'Write {"models": {"NAME": [prompt, cached, completion]}}, in USD per m
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens.
+    """US dollars per million tokens, with tiers if long prompts cost more."""
 
-    above: (prompt tokens, the price of a call with a longer prompt), in ascending order, if long
-    prompts cost more; it applies to all tokens of the call.
-    """
-
-    prompt: float
-    cached: float
-    completion: float
-    above: tuple[tuple[int, Price], ...] = ()
+    prompt: Rate
+    cached: Rate
+    completion: Rate
 
     def of(self, usage: Usage) -> float:
         """Return the cost in US dollars; cached tokens are part of the prompt's.
@@ -268,20 +267,22 @@ class Price:
         The mean prompt of several calls decides whether they are long: price calls one by one if
         the exact sum matters.
         """
-        return self._reached(usage.prompt_tokens / max(1, usage.calls))[-1]._of(usage)
+        return self._at(usage.prompt_tokens / max(1, usage.calls), usage)
 
     def most(self, usage: Usage) -> float:
         """Return the maximum cost of calls with this total usage, in US dollars."""
-        return max(rates._of(usage) for rates in self._reached(usage.prompt_tokens))
+        return self._at(usage.prompt_tokens, usage)
 
-    def _reached(self, prompt: float) -> list[Price]:
-        """Return the prices up to that of a prompt of so many tokens."""
-        return [self, *(price for tokens, price in self.above if prompt > tokens)]
+    def _at(self, prompt: float, usage: Usage) -> float:
+        """Return the cost by the rates for prompts of so many tokens."""
+        from genai_prices.types import calc_unit_price
 
-    def _of(self, usage: Usage) -> float:
-        prompt = (usage.prompt_tokens - usage.cached_tokens) * self.prompt
-        cached = usage.cached_tokens * self.cached
-        return (prompt + cached + usage.completion_tokens * self.completion) / 1e6
+        own = (
+            (self.prompt, usage.prompt_tokens - usage.cached_tokens),
+            (self.cached, usage.cached_tokens),
+            (self.completion, usage.completion_tokens),
+        )
+        return float(sum(calc_unit_price(rate, n, math.ceil(prompt), 10**6) for rate, n in own))
 
 
 def load_prices(file: Path | None = None) -> dict[str, Price]:
@@ -306,8 +307,7 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
         is_triple = isinstance(values, list) and len(values) == 3
         if not is_triple or not all(isinstance(v, int | float) and 0 <= v <= MOST for v in values):
             raise LdmError(f"{file}: the price of {model} must be a list of three numbers.", FORMAT)
-        prompt, cached, completion = map(float, values)
-        prices[model] = Price(prompt, cached, completion)
+        prices[model] = Price(*(Decimal(str(value)) for value in values))
     return prices
 
 
@@ -355,20 +355,9 @@ def _exact_names(match: MatchLogic) -> Iterator[str]:
 
 def _price(listed: ModelPrice) -> Price | None:
     """Return the package's price as ours, or None unless prompt and completion are priced."""
-    from genai_prices import types
-
     prompt, completion = listed.input_mtok, listed.output_mtok
     if prompt is None or completion is None:
         return None
     cached = prompt if listed.cache_read_mtok is None else listed.cache_read_mtok
     written = prompt if listed.cache_write_mtok is None else listed.cache_write_mtok
-    rates = written, cached, completion
-
-    def at(tokens: int, above: tuple[tuple[int, Price], ...] = ()) -> Price:
-        """Return the price of a call with so many prompt tokens."""
-        priced = [float(types.calc_unit_price(one, 1, tokens, 1)) for one in rates]
-        return Price(priced[0], priced[1], priced[2], above)
-
-    tiered = [one for one in rates if isinstance(one, types.TieredPrices)]
-    starts = sorted({tier.start for one in tiered for tier in one.tiers})
-    return at(0, tuple((start, at(start + 1)) for start in starts))
+    return Price(written, cached, completion)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,11 +21,11 @@ from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.episode import CALLS
 from ldm.errors import LdmError
 from ldm.explore import ExploredGoal, Tree
-from ldm.explore.report import branches, totals
+from ldm.explore.report import drawn, totals
 from ldm.llm.calls import Call
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.prompting import REASONS
-from ldm.reporting import Branch, Reporting
+from ldm.reporting import Branch, Reporting, TaskTree
 from ldm.run.grid import labels
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.results import Report, lines
@@ -356,7 +356,7 @@ def episode_data(
         "error": cut(result.error),
         "texts": [[name, cut(text)] for name, text in episode.texts.items()],
         "notes": [[note.kind, note.trial, note.data] for note in notes],
-        "trees": [_tree(tree.headline, tree.paths, tree.branches)] if tree else [],
+        "trees": [_tree(tree)] if tree else [],
     }
 
 
@@ -483,14 +483,13 @@ def _explored(tree: Tree) -> Json:
     outcome = f"best score {max(tree.ground.score, tree.best_score):.2f}"
     improved = ", improved" if tree.improved else ""
     title = f"ground process {tree.ground.score:.2f}, {outcome}{improved}"
-    data = _tree(title, True, branches(tree))
-    if not tree.nodes:
-        data["lines"] = ["The ground process has the full score: no tree was grown."]
-    return {**data, "added": [_tuple(row.tuple.id, row.tuple) for row in tree.added]}
+    added = [_tuple(row.tuple.id, row.tuple) for row in tree.added]
+    return {**_tree(drawn(tree)), "title": title, "added": added}
 
 
-def _tree(title: str, paths: bool, listed: Iterable[Branch]) -> Json:
-    return {"title": title, "paths": paths, "branches": [*map(_branch, listed)], "lines": []}
+def _tree(tree: TaskTree) -> Json:
+    branches = [*map(_branch, tree.branches)]
+    return {"title": tree.headline, "paths": tree.paths, "branches": branches}
 
 
 def _branch(branch: Branch) -> Json:

@@ -34,7 +34,7 @@ from ldm.run.builders import Knowledge, build_environment, card_of, environment_
 from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runner import TRAJECTORIES
-from ldm.run.runtime import Runtime
+from ldm.run.runtime import Runtime, counting
 from ldm.run.selection import even
 from ldm.runs import MANIFEST, open_run
 from ldm.types import Step, Task, Trajectory, Usage, stable_seed
@@ -411,7 +411,7 @@ def estimate(
     usages = []
     with (
         Models(models, runtime.connection, record, runtime.message) as served,
-        runtime.progress("estimate", len(sample)) as advance,
+        counting(runtime.stages, "estimate", len(sample)) as advance,
     ):
         llm = served.get("reasoner")
         for one in sample:

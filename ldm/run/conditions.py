@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldm.config import Evaluate
@@ -47,12 +47,12 @@ class MemoryFacts:
 class Conditions:
     """Describe the conditions of an agent.
 
-    actions: whether it was shown the possible actions. demonstrations: the maximum number of whole
-    tasks in its prompts; None if its method shows none. memory: None if it recalls from none.
+    actions_listed: whether it was shown the possible actions. demonstrations: the maximum number of
+    whole tasks in its prompts; None if its method shows none. memory: None if it recalls from none.
     models: role → the model that it called.
     """
 
-    actions: bool = True
+    actions_listed: bool = True
     demonstrations: int | None = None
     memory: MemoryFacts | None = None
     models: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Conditions:
     def cells(self) -> dict[str, str]:
         """Return a cell for each column of a table; a dash for nothing."""
         return {
-            "actions": "listed" if self.actions else "not listed",
+            "actions": "listed" if self.actions_listed else "not listed",
             "demos": "–" if self.demonstrations is None else str(self.demonstrations),
             "memory": "–" if self.memory is None else str(self.memory),
             "model": self.model or "–",
@@ -73,7 +73,7 @@ class Conditions:
 
     def __str__(self) -> str:
         """Return the conditions in words."""
-        words = ["possible actions listed" if self.actions else "no possible actions listed"]
+        words = ["possible actions listed" if self.actions_listed else "no possible actions listed"]
         if self.demonstrations is not None:
             plural = "" if self.demonstrations == 1 else "s"
             words.append(f"up to {self.demonstrations} demonstration{plural}")
@@ -81,11 +81,6 @@ class Conditions:
             words.append(f"a memory of {self.memory.tuples} tuples ({self.memory})")
         words.append(f"the model {self.model}" if self.models else "no model")
         return ", ".join(words)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON values."""
-        values = asdict(self)
-        return {"actions_listed": values.pop("actions"), **values}
 
 
 def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:
@@ -147,7 +142,7 @@ def conditions_of(spec: Evaluate, run: Run) -> Conditions:
     if isinstance(shots, int) and getattr(options, "demonstrations", "") is None:
         shots = min(shots, len(demonstrations.load(spec.env.name)))
     return Conditions(
-        actions=sees_actions(spec, run.manifest.protocol),
+        actions_listed=sees_actions(spec, run.manifest.protocol),
         demonstrations=shots if isinstance(shots, int) else None,
         memory=run.argument(REMEMBERED, MemoryFacts),
         models={k: v for k, v in run.manifest.models.items() if k not in _NO_ROLES},

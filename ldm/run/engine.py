@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from ldm import parallel, prompts, records, registry, text
 from ldm.agents import load_agent
@@ -24,7 +24,7 @@ from ldm.envs import load_env
 from ldm.episode import Environment
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.files import open_own
-from ldm.llm.models import ModelOptions, Models
+from ldm.llm.models import ModelOptions, Models, listed
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, roles
 from ldm.run.runtime import Playing, Runtime
@@ -270,18 +270,36 @@ class Experiment(Generic[S, Outcome, Result]):
     """Carry out runs one after the other, each of which names the next one.
 
     resume_with: the command that resumes all, if it is not that of the first run.
-    builder: returns the value from which `worker` is made. record, file: the type of the worker's
-    records, and the file that holds them in the end.
+    spec: the type of experiment. builder: returns the value from which `worker` is made. record,
+    file: the type of the worker's records, and the file that holds them in the end.
     """
 
     members: tuple[Member[S], ...]
     runtime: Runtime
     resume_with: str = ""
 
+    spec: ClassVar[type[Any]]
     builder: ClassVar[type[Builder[Any]]]
     worker: ClassVar[type[Any]]
     record: ClassVar[type[Any]]
     file: ClassVar[str]
+
+    @classmethod
+    def check(cls, spec: S, runtime: Runtime) -> Member[S]:
+        """Return a spec as it can be played now; write nothing. Raises LdmError if it cannot."""
+        raise NotImplementedError
+
+    @classmethod
+    def resume(cls, name: str, models: Section, runtime: Runtime) -> Self:
+        """Return a recorded experiment with those that were started with it, to be resumed.
+
+        name: directory or id of the first run. models: changes to the recorded model options, such
+        as limits. Raises LdmError if data, environment, memory or models have changed.
+        """
+        first = recorded_spec(name, cls.spec, runtime.runs, trust=runtime.trust)
+        recorded = together(*first, runtime.runs, trust=runtime.trust)
+        members = (_resumed(run, spec, cls.check(spec, runtime), models) for run, spec in recorded)
+        return cls(tuple(members), runtime)
 
     @property
     def resume_command(self) -> str:
@@ -334,7 +352,7 @@ class Experiment(Generic[S, Outcome, Result]):
         run = member.run
         before = total if run.is_finished else len(run.recorded(self.record))
         playing = Playing(self.label(member), total, before, session.paid)
-        with self.runtime.play(playing) as on_episode:
+        with self.runtime.episodes(playing) as on_episode:
             yield lambda record: on_episode(record.result)
 
     def finished(self, run: Run) -> list[Any] | None:
@@ -400,6 +418,10 @@ class Experiment(Generic[S, Outcome, Result]):
             with ExitStack() as stack:
                 if calls:
                     check_backend(runtime)
+                    if member.new and not member.models.replay:
+                        server = runtime.connection().display_url
+                        called = listed(member.models.of(self.roles(member)))
+                        runtime.once(f"Models at {server}: {called}.")
                     directory, message = member.run.directory, runtime.message
                     made = Models(
                         member.models, runtime.connection, directory, message, " in this run"
@@ -455,6 +477,7 @@ def _manifest(member: Member[S], runtime: Runtime, companion: str) -> Manifest:
     names = {"embedder": spec.embedder} if spec.embedder else {}
     digests = dict[str, str]()
     if called:
+        check_backend(runtime)
         names |= models.of(called)
         if not models.replay:
             names["server"] = runtime.connection().display_url
@@ -506,24 +529,6 @@ def together(run: Run, spec: S, runs: Path, *, trust: bool) -> list[tuple[Run, S
             )
         members.append(recorded_spec(str(companion), type(spec), runs, trust=trust))
     return members
-
-
-def resumed(
-    name: str,
-    spec_type: type[S],
-    check: Callable[[S], Member[S]],
-    models: Section,
-    runtime: Runtime,
-) -> tuple[Member[S], ...]:
-    """Return the members of a recorded experiment, to be resumed.
-
-    name: directory or id of the first run. check: returns the current member of a spec.
-    models: changes to the recorded model options, such as limits.
-    Raises LdmError if data, environment, memory or models have changed.
-    """
-    first = recorded_spec(name, spec_type, runtime.runs, trust=runtime.trust)
-    recorded = together(*first, runtime.runs, trust=runtime.trust)
-    return tuple(_resumed(one, its, check(its), models) for one, its in recorded)
 
 
 def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:

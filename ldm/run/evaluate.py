@@ -8,22 +8,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldm import records
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.envs import load_env
 from ldm.errors import LdmError
-from ldm.llm.models import listed
 from ldm.memory import environments, inspect
 from ldm.memory.lessons import Contents
 from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
-from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
+from ldm.run.engine import Experiment, Member, Session, protocol, recorded_spec
 from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
 from ldm.run.results import Report, gains, refined_lines
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Runtime
 from ldm.run.statistics import summarize
-from ldm.runs import Run, differences
+from ldm.runs import SOURCES, Run, differences
 from ldm.text import short
 from ldm.types import EpisodeResult, Task
 
@@ -129,10 +127,22 @@ def _report(
 class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]"]):
     """Evaluate on the same tasks; repeats of the same become one report."""
 
+    spec = Evaluate
     builder = builders.PlayerBuilder
     worker = runner.Player
     record = runner.Played
     file = runner.EPISODES
+
+    @classmethod
+    def check(cls, spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
+        return check(spec, runtime)
+
+    @classmethod
+    def resume(cls, name: str, models: Section, runtime: Runtime) -> Evaluations:
+        resumed = super().resume(name, models, runtime)
+        for agent in {member.spec.agent.name: member for member in resumed.members}.values():
+            check_models(agent.spec, runtime)
+        return resumed
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
@@ -140,10 +150,10 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         Raises RecordError if run.json holds something else.
         """
-        from ldm.run.presets import PresetRecord
+        from ldm.run.presets import PRESET, PresetRecord
 
         firsts = (self.members[group[0]].run for group in self._groups)
-        recorded = (run.argument("preset", PresetRecord) for run in firsts)
+        recorded = (run.argument(PRESET, PresetRecord) for run in firsts)
         return tuple(record for record in recorded if record is not None)
 
     @property
@@ -268,8 +278,10 @@ def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
     return replace(spec, env=env, split=split, memory=full_location(spec.memory))
 
 
-def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluations:
-    """Write the runs of resolved specs; the first can resume all.
+def prepare(
+    specs: Sequence[Evaluate], runtime: Runtime, facts: Mapping[str, Any] | None = None
+) -> Evaluations:
+    """Write the runs of resolved specs; the first can resume all. facts: arguments of the first.
 
     Nothing is written if something does not fit. Raises LdmError as `evaluate`.
     """
@@ -278,32 +290,15 @@ def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluations:
         check_models(spec, runtime)
     # A named generation may be the newest, which is evaluated once.
     distinct = {one.spec: one for one in (check(spec, runtime) for spec in specs)}
-    checked = alike(list(distinct.values()), runtime)
-    return started(checked, runtime)
+    first, *others = alike(list(distinct.values()), runtime)
+    first = replace(first, facts={**(facts or {}), **first.facts})
+    return started([first, *others], runtime)
 
 
-def started(
-    checked: Sequence[Member[Evaluate]], runtime: Runtime, presets: Sequence[PresetRecord] = ()
-) -> Evaluations:
-    """Write the runs of checked evaluations. presets: the preset that each is from."""
+def started(checked: Sequence[Member[Evaluate]], runtime: Runtime) -> Evaluations:
+    """Write the runs of checked evaluations."""
     say_limits([one.spec for one in checked], runtime)
-    if presets:
-        checked = [
-            replace(one, facts={"preset": records.plain(preset), **one.facts})
-            for one, preset in zip(checked, presets, strict=True)
-        ]
     return Evaluations(engine.start(checked, subject, runtime), runtime)
-
-
-def resume(name: str, models: Section, runtime: Runtime) -> Evaluations:
-    """Return a recorded evaluation with its companions, to be resumed.
-
-    models: changes to the recorded model options. Raises LdmError as `engine.resumed`.
-    """
-    members = engine.resumed(name, Evaluate, lambda one: check(one, runtime), models, runtime)
-    for agent in {member.spec.agent.name: member for member in members}.values():
-        check_models(agent.spec, runtime)
-    return Evaluations(members, runtime)
 
 
 def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
@@ -313,19 +308,20 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     or of the agent's demonstrations.
     """
     agent, options = builders.agent_of(spec), spec.typed("agent")
-    facts: dict[str, Any] = {}
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         agent.check(env.card, options)
         tasks = selection.select(
             env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks
         )
         selection.check_examples(agent, options, env.card.name, tasks)
+        sources = {task.id: task.source for task in tasks if task.source}
+        facts: dict[str, Any] = {SOURCES: sources} if sources else {}
         if "memory" in builders.agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
             selection.check_leakage(contents.sources(), tasks)
             _check_hidden(spec, contents)
             spec = builders.recalling(spec, contents.generation)
-            facts = {REMEMBERED: asdict(memory_facts(contents))}
+            facts[REMEMBERED] = asdict(memory_facts(contents))
         elif spec.without_tuples or spec.without_trajectories:
             raise LdmError(
                 f"The agent {spec.agent.name} recalls no tuples, so none can be left out.",
@@ -365,20 +361,17 @@ def settled(spec: Evaluate) -> Evaluate:
 
 
 def check_models(spec: Evaluate, runtime: Runtime) -> None:
-    """Raise LdmError if the agent needs a model and none is named; report those used."""
+    """Raise LdmError if the agent needs a model and none is named; tell of one that is not used."""
     models, agent = spec.typed("models"), builders.agent_of(spec)
-    needs, called = agent.needs, builders.roles(spec)
     if notice := agent.notice(spec.typed("agent")):
         runtime.message(notice)
-    if not called:
-        if "reasoner" in needs:
+    if not builders.roles(spec):
+        if "reasoner" in agent.needs:
             runtime.once("No LLM configured; using the offline reasoner.")
         elif models.configured:
             runtime.message(f"The agent {spec.agent.name} uses no LLM; ignoring the model options.")
         return
     if not models.configured:
         raise builders.no_model(spec)
-    check_backend(runtime)
     if not models.replay:
-        names = listed(models.of(called))
-        runtime.message(f"Models at {runtime.connection().display_url}: {names}.")
+        runtime.connection()

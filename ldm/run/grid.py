@@ -6,19 +6,19 @@ The cost of model calls is told before they are paid: extrapolated from a sample
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ldm.config import Evaluate, OptimisePlan, Section, written
+from ldm.config import Evaluate, OptimisePlan, Section, dump, written
 from ldm.errors import LdmError
 from ldm.llm.meter import load_prices, price_of
 from ldm.llm.models import ModelOptions, listed
 from ldm.run.builders import agent_needs, option_names, roles
 from ldm.run.runtime import Runtime
-from ldm.text import counted
 from ldm.types import Usage
 
 #: The number of items measured.
@@ -185,48 +185,39 @@ def subject(spec: Evaluate) -> tuple[str, ...]:
     return spec.env.name.rpartition(":")[2], spec.split, name, repeat
 
 
-def hidden_words(spec: Evaluate) -> str:
-    """Describe the part of the memory that the evaluation leaves out, "" for none.
-
-    A single id is named, several are counted.
-    """
-    words = []
-    for noun, ids in (("tuple", spec.without_tuples), ("trajectory", spec.without_trajectories)):
-        if ids:
-            words.append(f"{noun} {ids[0]}" if len(ids) == 1 else counted(len(ids), noun))
-    return f"without {' and '.join(words)}" if words else ""
+#: Settings that tell evaluations of an agent apart, and longer lists than are named in full.
+_TELLING = re.compile(r"(agent|env)\.|models\.(\w+_)?llm$|generation$|without_")
+MOST_NAMED = 8
 
 
 def labels(specs: Sequence[Evaluate]) -> list[str]:
-    """Return labels that tell evaluations apart: agent, memory generation, options."""
-    numbers = {spec.generation for spec in specs if spec.memory_digest}
-    names = [
-        f"{label(spec)} generation {spec.generation}"
-        if len(numbers) > 1 and spec.memory_digest
-        else label(spec)
+    """Return labels that tell evaluations apart: the agent, and the settings that differ."""
+    named = [
+        (label(spec), {path: one for path, one in settings_of(spec) if _TELLING.match(path)})
         for spec in specs
     ]
-    hidden = [hidden_words(spec) for spec in specs]
-    if len(set(hidden)) > 1:
-        names = [" ".join(filter(None, pair)) for pair in zip(names, hidden, strict=True)]
     result = []
-    for spec, name in zip(specs, names, strict=True):
-        alike = [options_of(s) for s, n in zip(specs, names, strict=True) if n == name]
-        options = options_of(spec)
-        differing = [
-            f"{option}={options.get(option, 'default')}"
-            for option in sorted({option for others in alike for option in others})
-            if len({others.get(option) for others in alike}) > 1
-        ]
-        result.append(" ".join([name, *differing]))
+    for name, own in named:
+        alike = [other for one, other in named if one == name]
+        paths = sorted({path for other in alike for path in other})
+        differing = [one for one in paths if len({other.get(one) for other in alike}) > 1]
+        short = (one.removeprefix("agent.").removeprefix("models.") for one in differing)
+        values = (own.get(one, "default") for one in differing)
+        result.append(" ".join([name, *map("=".join, zip(short, values, strict=True))]))
     return result
 
 
-def options_of(spec: Evaluate) -> dict[str, str]:
-    """Return the options that may differ between evaluations of an agent, by their short names."""
-    values = {**spec.agent.options, **{f"env.{k}": v for k, v in spec.env.options.items()}}
-    values |= {name: value for name, value in spec.models.given if name in MODELS}
-    return {name: written(value) for name, value in values.items()}
+def settings_of(spec: Evaluate) -> Iterator[tuple[str, str]]:
+    """Yield the settings of an evaluation by dotted path, as one writes them."""
+    for name, value in dump(spec).items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{option}", written(one)) for option, one in value.items())
+        elif name == "generation" and value is None:
+            yield name, "newest"
+        elif isinstance(value, list):
+            yield name, str(len(value)) if len(value) > MOST_NAMED else written(value) or "all"
+        else:
+            yield name, written(value)
 
 
 def with_options(specs: Sequence[Evaluate], agent: Section, runtime: Runtime) -> list[Evaluate]:

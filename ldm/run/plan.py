@@ -6,13 +6,12 @@ runs) and Table 5 (t-tests between batch sizes).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from itertools import product
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +24,18 @@ from ldm.envs import EnvironmentBase, load_env
 from ldm.envs.metadata import published_options
 from ldm.episode import Environment
 from ldm.errors import LdmError
-from ldm.explore import evaluated_leak_keys
-from ldm.llm.models import listed
 from ldm.records import writing
 from ldm.run import engine, selection
 from ldm.run import evaluate as evaluations
-from ldm.run.builders import AttemptBuilder, build_environment, roles
+from ldm.run.builders import AttemptBuilder, build_environment
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
+from ldm.run.evaluate import Evaluations
 from ldm.run.grid import check_repeats, cost_lines, say_limits, sweep_values
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.run.statistics import Spread, TTest, spread, t_test
-from ldm.runs import Run
-from ldm.text import read_json, short
+from ldm.runs import Run, evaluated_leak_keys, list_runs
+from ldm.text import short
 from ldm.types import Card, Task, Usage
 
 
@@ -69,12 +67,6 @@ class PlanScore:
     iteration: int
     report: Report
 
-    def rate(self, kind: str = "") -> float | None:
-        """Return the success rate of all tasks or of a kind, or None if none was played."""
-        summary = self.report.summary
-        group = summary.by_kind.get(kind) if kind else summary.overall
-        return None if group is None else group.success_rate
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -93,67 +85,60 @@ TABLE_5 = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanScores:
     """The scores of plans by setting, iteration and repeat."""
 
     evaluation: PlanEvaluation
     scores: tuple[PlanScore, ...]
 
-    @property
-    def variants(self) -> list[str]:
-        return list(dict.fromkeys(score.variant for score in self.scores))
-
-    @property
-    def iterations(self) -> list[int]:
-        return sorted({score.iteration for score in self.scores})
+    @cached_property
+    def spreads(self) -> dict[tuple[str, int, str], Spread]:
+        """The success of all repeats by setting, iteration and kind, "" for all kinds together."""
+        rates: defaultdict[tuple[str, int, str], list[float]] = defaultdict(list)
+        for one in self.scores:
+            summary = one.report.summary
+            for kind, group in {"": summary.overall, **summary.by_kind}.items():
+                if group.success_rate is not None:
+                    rates[one.variant, one.iteration, kind].append(group.success_rate)
+        return {place: spread(some) for place, some in rates.items()}
 
     @property
     def kinds(self) -> list[str]:
-        return sorted({kind for one in self.scores for kind in one.report.summary.by_kind})
-
-    def _of(self, variant: str, iteration: int) -> list[PlanScore]:
-        """Return the scores of all repeats of a setting at an iteration."""
-        place = variant, iteration
-        return [one for one in self.scores if (one.variant, one.iteration) == place]
-
-    def spread(self, variant: str, iteration: int, kind: str = "") -> Spread | None:
-        """Return the success rates of all repeats, or None if nothing was played."""
-        scores = self._of(variant, iteration)
-        rates = [rate for one in scores if (rate := one.rate(kind)) is not None]
-        return spread(rates) if rates else None
+        return sorted({kind for _, _, kind in self.spreads if kind})
 
     def comparisons(self) -> list[Comparison]:
         """Return the t-tests between the first setting and each other (Table 5).
 
         X_0, the empty plan, is the same for all and left out.
         """
-        result = []
-        first, *others = self.variants
-        for second, iteration in product(others, self.iterations):
-            pair = [self.spread(variant, iteration) for variant in (first, second)]
-            if iteration and all(pair):
-                test = t_test(*(one for one in pair if one is not None))
-                result.append(Comparison(first, second, iteration, test))
-        return result
-
-    def rows(self) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Return columns and rows of success by iteration, one row per setting (Fig. 3)."""
-        columns = ["plans", *(f"iteration {number}" for number in self.iterations)]
-        return columns, [
-            (variant or "–", *(_words(self.spread(variant, i)) for i in self.iterations))
-            for variant in self.variants
+        first = self.scores[0].variant
+        return [
+            Comparison(first, second, iteration, t_test(base, figures))
+            for (second, iteration, kind), figures in self.spreads.items()
+            if iteration and not kind and second != first
+            if (base := self.spreads.get((first, iteration, ""))) is not None
         ]
 
-    def rows_by_kind(self) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Return columns and rows of the last plans' success by kind (Table 3)."""
-        columns = ["plans", *self.kinds, "all"]
-        rows = []
-        for variant in self.variants:
-            last = max(one.iteration for one in self.scores if one.variant == variant)
-            cells = (_words(self.spread(variant, last, kind)) for kind in (*self.kinds, ""))
-            rows.append((variant or "–", *cells))
-        return columns, rows
+    def tables(self) -> Iterator[tuple[str, list[str], list[tuple[str, ...]]]]:
+        """Yield title, columns and rows, one per setting, of each table.
+
+        They are success by iteration (Fig. 3), and that of the last plans by kind (Table 3).
+        """
+        last = {one.variant: one.iteration for one in self.scores}
+        iterations = sorted({one.iteration for one in self.scores})
+
+        def row(variant: str, places: Iterable[tuple[int, str]]) -> tuple[str, ...]:
+            cells = (_words(self.spreads.get((variant, *place))) for place in places)
+            return variant or "–", *cells
+
+        if len(iterations) > 1:
+            columns = ["plans", *(f"iteration {number}" for number in iterations)]
+            rows = [row(variant, ((i, "") for i in iterations)) for variant in last]
+            yield "Success by iteration", columns, rows
+        kinds = (*self.kinds, "")
+        rows = [row(variant, ((i, kind) for kind in kinds)) for variant, i in last.items()]
+        yield "Success of the last plans", ["plans", *self.kinds, "all"], rows
 
     def lines(self) -> Iterator[str]:
         """Yield remarks on the tables."""
@@ -186,12 +171,20 @@ class PlanScores:
                 {
                     "variant": variant,
                     "iteration": iteration,
-                    **_data(self.spread(variant, iteration)),
-                    "by_kind": {k: _data(self.spread(variant, iteration, k)) for k in self.kinds},
-                    "runs": [str(one.report.directory) for one in self._of(variant, iteration)],
+                    **asdict(figures),
+                    "by_kind": {
+                        kind: asdict(self.spreads[variant, iteration, kind])
+                        for kind in self.kinds
+                        if (variant, iteration, kind) in self.spreads
+                    },
+                    "runs": [
+                        str(one.report.directory)
+                        for one in self.scores
+                        if (one.variant, one.iteration) == (variant, iteration)
+                    ],
                 }
-                for variant, iteration in product(self.variants, self.iterations)
-                if self.spread(variant, iteration) is not None
+                for (variant, iteration, kind), figures in self.spreads.items()
+                if not kind
             ],
             "t_tests": [asdict(one) for one in self.comparisons()],
         }
@@ -205,12 +198,9 @@ def _words(figures: Spread | None) -> str:
     return f"{100 * figures.mean:.1f} ± {100 * figures.deviation:.1f} %"
 
 
-def _data(figures: Spread | None) -> dict[str, Any]:
-    return {} if figures is None else asdict(figures)
-
-
-#: In the first run of an optimisation: the id of the first evaluation of its plans.
-EVALUATED = "evaluated.json"
+#: Arguments of runs: of the first of an optimisation, the evaluation of its plans; of the first of
+#: that evaluation, the optimisation's id.
+EVALUATION, PLANS_OF = "evaluation", "plans_of"
 
 
 def check(
@@ -239,37 +229,27 @@ def evaluate_plans(
 ) -> PlanScores:
     """Evaluate the plans of finished optimisations, now or as recorded.
 
-    run: the first of the optimisations, which remembers the evaluation's runs.
+    run: the first of the optimisations, which the evaluation's first run names.
     Raises the errors of an evaluation; those that stop it name the command of the optimisation.
     """
     planned = _planned(evaluation, specs)
     distinct = list(dict.fromkeys(planned.values()))
-    begun = _begun(run, specs[0].models, runtime) or _begin(distinct, run, runtime)
+    begun = _begun(run, specs[0].models, runtime)
+    if begun is None:
+        resolved = [evaluations.resolve(spec, runtime) for spec in distinct]
+        begun = evaluations.prepare(resolved, runtime, {PLANS_OF: run.manifest.id})
     playing = replace(begun, resume_with=run.resume_command)
     reports = dict(zip(distinct, playing.play(), strict=True))
     scores = tuple(PlanScore(*place, reports[spec]) for place, spec in planned.items())
     return PlanScores(evaluation, scores)
 
 
-def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluations:
-    """Start the evaluations, and remember the first of their runs."""
-    resolved = [evaluations.resolve(spec, runtime) for spec in specs]
-    begun = evaluations.prepare(resolved, runtime)
-    path = run.directory / EVALUATED
-    with writing(path), records.replacing(path) as file:
-        file.write(json.dumps({"run": begun.members[0].run.manifest.id}) + "\n")
-    return begun
-
-
-def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluations | None:
+def _begun(run: Run, models: Section, runtime: Runtime) -> Evaluations | None:
     """Return the evaluations that were started before, or None."""
-    path = run.directory / EVALUATED
-    if not path.is_file():
-        return None
-    directory = run.directory.parent / str(read_json(path)["run"])
-    if not directory.is_dir():  # it was removed without results
-        return None
-    return evaluations.resume(str(directory), models, runtime)
+    for other in list_runs(run.directory.parent):
+        if other.manifest.arguments.get(PLANS_OF) == run.manifest.id:
+            return Evaluations.resume(str(other.directory), models, runtime)
+    return None
 
 
 def _planned(
@@ -402,14 +382,22 @@ def optimize_plans(
 
 @dataclass(frozen=True)
 class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
-    """Optimise plans. evaluation: of the final plans, or None."""
+    """Optimise plans."""
 
-    evaluation: PlanEvaluation | None = None
-
+    spec = OptimisePlan
     builder = AttemptBuilder
     worker = Collector
     record = Experience
     file = ITERATIONS
+
+    @classmethod
+    def check(cls, spec: OptimisePlan, runtime: Runtime) -> Member[OptimisePlan]:
+        return checked_again(spec, spec.pool, runtime)
+
+    @property
+    def evaluation(self) -> PlanEvaluation | None:
+        """Return the evaluation of the final plans, or None."""
+        return self.members[0].run.argument(EVALUATION, PlanEvaluation)
 
     def items(self, member: Member[OptimisePlan], session: Session) -> optimiser.Optimisation:
         """Return the attempts to make, which depend on earlier ones."""
@@ -495,8 +483,7 @@ def prepare(
 
     Raises LdmError as `optimize_plans`.
     """
-    models = spec.typed("models")
-    called = models.of(roles(spec))
+    spec.typed("models").roles()
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, runtime.cache)) as env:
         specs = [_settled(one, env.card) for one in grid.specs(spec, lambda: _kinds(env, spec))]
@@ -504,25 +491,10 @@ def prepare(
     if evaluation is not None:
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
-    if not models.replay:
-        server = runtime.connection().display_url
-        runtime.message(f"Models at {server}: {listed(called)}.")
     say_limits(specs, runtime)
     if evaluation is not None:
-        checked[0] = replace(checked[0], facts={"evaluation": asdict(evaluation)})
-    return Optimisation(engine.start(checked, _subject, runtime), runtime, evaluation=evaluation)
-
-
-def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
-    """Return a recorded optimisation with its companions, to be resumed.
-
-    models: changes to the recorded options. Raises LdmError as `engine.resumed`.
-    """
-    members = engine.resumed(
-        name, OptimisePlan, lambda one: checked_again(one, one.pool, runtime), models, runtime
-    )
-    evaluation = members[0].run.argument("evaluation", PlanEvaluation)
-    return Optimisation(members, runtime, evaluation=evaluation)
+        checked[0] = replace(checked[0], facts={EVALUATION: asdict(evaluation)})
+    return Optimisation(engine.start(checked, _subject, runtime), runtime)
 
 
 def _share(usage: Usage, count: int) -> Usage:
@@ -565,9 +537,7 @@ def _with_pools(
     """Return each spec with the tasks that its batches are drawn from."""
     messages: dict[str, None] = {}
     first = specs[0]
-    used = evaluated_leak_keys(
-        runtime.runs, first.env.name, env, partial(build_environment, cache=runtime.cache)
-    )
+    used = evaluated_leak_keys(runtime.runs, first.env.name)
     checked = []
     for spec in specs:
         tasks, remarks = _pool(spec, env, used)

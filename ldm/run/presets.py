@@ -33,6 +33,8 @@ from ldm.types import stable_hash
 Percent = Annotated[int | float, Field(ge=0, le=100)]
 COLUMNS = ("agent", "figures", "success", "95 % interval")
 HERE, ELSEWHERE = "measured here", "published"
+#: The argument of a run with the record of its preset.
+PRESET = "preset"
 #: The fields of a preset that `ldm eval --json` repeats.
 TABLE = ("paper", "table", "model", "tasks", "second_hand", "notes")
 
@@ -200,14 +202,12 @@ def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[
     agents = {name: report.label for report, record in pairs for name in record.counterparts}
     return {
         **table,
-        **{"name": first.name, "digest": first.digest, "overridden": list(first.overridden)},
+        **{name: getattr(first, name) for name in ("name", "digest", "overridden")},
         "published": [
             {
                 "row": row.name,
                 "beside": agents.get(row.name),
-                "success_percent": row.published.all,
-                "score_percent": row.published.score,
-                "by_kind_percent": dict(row.published.kinds),
+                **asdict(row.published),
                 "note": row.note,
             }
             for row in first.content.rows

@@ -7,18 +7,18 @@ both ways.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from statistics import fmean, mean
+from typing import Any
 
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.envs import load_env
 from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
 from ldm.errors import Interrupted, LdmError
-from ldm.explore import ExplorationSetup, Verdict, evaluated_leak_keys, judge, new_goals
+from ldm.explore import ExplorationSetup, Verdict, judge
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
 from ldm.explore.tree import Position, Positions
@@ -29,15 +29,18 @@ from ldm.reason.rules import FactReader, Rule, descriptions, holds
 from ldm.reason.vocabulary import Lesson
 from ldm.run import builders, engine
 from ldm.run.builders import ExplorerBuilder
-from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
+from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
-from ldm.run.runtime import Runtime
+from ldm.run.runtime import Runtime, counting
 from ldm.run.selection import check_leakage, even, select, training_split, with_data
 from ldm.run.statistics import bootstrap
-from ldm.runs import Run, list_runs
+from ldm.runs import Run, evaluated_leak_keys, list_runs
 from ldm.text import counted, short
 from ldm.types import Task
+
+#: The argument of a run with the id of the round before.
+AFTER = "after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,9 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
     if spec.round == spec.rounds or added is None:
         return None
     newest = generations(spec.memory, added.env)[-1].number
-    if newest != added.number or _follower(result.run, spec, added):
+    beside, before = result.run.directory.parent, result.run.manifest.id
+    begun = (other.manifest.arguments.get(AFTER) == before for other in list_runs(beside))
+    if newest != added.number or any(begun):
         runtime.message("A later round has begun: resume that run.")
         return None
     spec = replace(
@@ -133,27 +138,16 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
         memory_digest="",
         round=spec.round + 1,
     )
-    beside = replace(runtime, runs=result.run.directory.parent)
-    return prepare(spec, beside, dry_run=False)
+    return prepare(spec, replace(runtime, runs=beside), dry_run=False, facts={AFTER: before})
 
 
-def _follower(run: Run, spec: Refine, base: Generation) -> bool:
-    """Return whether the round after `run`, which explores with `base`, has begun beside it.
+def prepare(
+    spec: Refine, runtime: Runtime, *, dry_run: bool, facts: Mapping[str, Any] | None = None
+) -> Refinement:
+    """Choose the goals and write a new run, or nothing if something does not fit.
 
-    It may have added nothing. Earlier runs may have explored with an equal memory, built then.
+    facts: arguments of the run.
     """
-    expected = spec.memory, base.digest, spec.round + 1, spec.rounds, spec.seed
-    for other in list_runs(run.directory.parent):
-        later = other.manifest.started >= run.manifest.started
-        if later and other.manifest.command == Refine.command:
-            one = other.spec(Refine)
-            if (one.memory, one.memory_digest, one.round, one.rounds, one.seed) == expected:
-                return True
-    return False
-
-
-def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
-    """Choose the goals and write a new run, or nothing if something does not fit."""
     spec = resolved(spec, runtime)
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
@@ -163,14 +157,8 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
         spec = builders.recalling(spec, base)
         tasks = choose(spec, env, contents, runtime)
         spec = _with_method(replace(spec, tasks=tuple(task.id for task in tasks)))
-        checked = Member(spec, tasks, protocol(env, spec.split, tasks))
-    models = spec.typed("models")
-    if models.configured:
-        check_backend(runtime)
-        if not models.replay:
-            where = runtime.connection().display_url
-            runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
-    else:
+        checked = Member(spec, tasks, protocol(env, spec.split, tasks), facts or {})
+    if not spec.typed("models").configured:
         runtime.once("No LLM configured; using the offline reasoner.")
     return Refinement(engine.start([checked], _subject, runtime), runtime, dry_run=dry_run)
 
@@ -178,15 +166,6 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
 def _subject(spec: Refine) -> tuple[str, ...]:
     """Return the beginning of a run's id."""
     return "refine", short(spec.env.name), spec.split
-
-
-def resume(name: str, models: Section, runtime: Runtime) -> Refinement:
-    """Return a recorded refinement, to be resumed. models: changes to the recorded options.
-
-    Raises LdmError as `engine.resumed`.
-    """
-    members = engine.resumed(name, Refine, lambda one: _check(one, runtime), models, runtime)
-    return Refinement(members, runtime)
 
 
 @dataclass(frozen=True)
@@ -198,10 +177,18 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
     dry_run: bool = False
 
+    spec = Refine
     builder = builders.ExplorerBuilder
     worker = Explorer
     record = ExploredGoal
     file = TREES
+
+    @classmethod
+    def check(cls, spec: Refine, runtime: Runtime) -> Member[Refine]:
+        checked = checked_again(spec, spec.tasks, runtime)
+        known = {g.number: g.digest for g in generations(spec.memory, checked.tasks[0].env)}
+        digest = known.get(spec.generation or 0, "")
+        return replace(checked, spec=replace(spec, memory_digest=digest))
 
     def items(self, member: Member[Refine], session: Session) -> Sequence[tuple[int, Task]]:
         """Return the goals to explore."""
@@ -213,7 +200,8 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     ) -> Iterator[Callable[[ExploredGoal], None]]:
         spec, improved = member.spec, list[bool]()
         number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
-        with self.runtime.progress(f"refine {short(spec.env.name)}{number}", total) as advance:
+        label = f"refine {short(spec.env.name)}{number}"
+        with counting(self.runtime.stages, label, total) as advance:
 
             def on_result(explored: ExploredGoal) -> None:
                 improved.append(any(tree.improved for tree in explored.trees))
@@ -341,14 +329,6 @@ def _with_method(spec: Refine) -> Refine:
     return replace(spec, search=Section.read({"explorer": explorer, **spec.search.options}))
 
 
-def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
-    """Return a recorded refinement with its goals and the memory's current digest."""
-    checked = checked_again(spec, spec.tasks, runtime)
-    known = {g.number: g.digest for g in generations(spec.memory, checked.tasks[0].env)}
-    digest = known.get(spec.generation or 0, "")
-    return replace(checked, spec=replace(spec, memory_digest=digest))
-
-
 def _check_newest(memory: str, base: Generation) -> None:
     """Raise LdmError if `base` is not the newest generation, which alone can be extended."""
     newest = generations(memory, base.env)[-1]
@@ -368,18 +348,16 @@ def choose(
     Raises LdmError if a named goal may not be explored, or if none is left.
     """
     tasks = env.tasks(spec.split)
-    evaluated = evaluated_leak_keys(
-        runtime.runs, spec.env.name, env, partial(builders.build_environment, cache=runtime.cache)
-    )
-    known = generations(spec.memory, env.card.name)
-    before = [one for one in known if one.number <= contents.generation.number]
-    new = new_goals(
-        tasks,
-        evaluated=evaluated,
-        remembered=contents.sources(),
-        explored=frozenset(task for generation in before for task in generation.tasks),
-        reuse=spec.reuse_goals,
-    )
+    evaluated = evaluated_leak_keys(runtime.runs, spec.env.name)
+    generation, remembered = contents.generation.number, contents.sources()
+    before = (g for g in generations(spec.memory, env.card.name) if g.number <= generation)
+    explored = {task for one in before for task in one.tasks}
+    new = [
+        task
+        for task in tasks
+        if task.leak_key not in evaluated
+        and (spec.reuse_goals or not (task.leak_key in remembered or task.id in explored))
+    ]
     if spec.tasks:
         chosen = select(tasks, ids=spec.tasks, kinds=spec.kinds)
         for task in chosen:

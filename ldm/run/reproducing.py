@@ -6,8 +6,8 @@ shown: these belong to another protocol then.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,17 @@ from typing import Any
 from ldm.config import Build, Evaluate, Refine, Section, Value, load, merge, written
 from ldm.errors import LdmError
 from ldm.memory import generations, inspect
+from ldm.records import plain
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
-from ldm.run.grid import Grid, with_options
-from ldm.run.presets import Preset, PresetRecord, Row, beside, list_presets, preset, remarks
+from ldm.run.grid import Grid, settings_of, with_options
+from ldm.run.presets import PRESET, Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 
 #: Fields and options that only locate something: giving one overrides nothing.
 PLACES = ("memory", "env.data", "env.cache")
-#: Longer lists are shown as their length.
-MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +89,26 @@ def resolve_preset(
     if grid.repeats == 1:
         grid = replace(grid, repeats=chosen.content.repeats)
     request = _Request(chosen, dict(changes), grid)
+    own = _Request(chosen, {k: v for k, v in changes.items() if k == "models"}, grid)
     if request.env.name not in ("", chosen.env):
         raise LdmError(
             f"The preset {chosen.name} is of {chosen.env}, not of {request.env.name}.",
             "Leave out --env, or choose another preset: `ldm presets`.",
         )
     common = resolve(request.common(), runtime)
-    rows = request.rows()
+    quietly = replace(runtime, message=lambda line: None)
+    rows, unchanged = request.rows(), resolve(own.common(), quietly)
     specs = [request.of_row(common, row) for row in rows]
     specs = with_options(specs, request.agent, runtime)
+    named = [(row, spec) for row, spec in zip(rows, specs, strict=True) if row.name]
+    pairs = [(own.of_row(unchanged, row), spec) for row, spec in named]
+    overridden = [*_overridden(chosen, pairs), *([f"sweep {grid.sweep}"] if grid.sweep else [])]
     names: dict[Evaluate, list[str]] = {}
     for spec, row in zip(specs, rows, strict=True):
         names.setdefault(spec, []).extend(request.counterpart(row))
     distinct = tuple(dict.fromkeys(grid.multiplied(list(names))))
     counterparts = tuple(tuple(names.get(spec, ())) for spec in distinct)
-    return ResolvedPreset(chosen, distinct, counterparts, tuple(request.overridden()))
+    return ResolvedPreset(chosen, distinct, counterparts, tuple(overridden))
 
 
 def prepare_presets(
@@ -142,11 +146,15 @@ def prepare_preset(resolved: ResolvedPreset, runtime: Runtime) -> Evaluations:
     checked = _checked(resolved, replace(runtime, message=runtime.once))
     departures = _departures(chosen, checked)
     content = replace(chosen.content, notes=(*chosen.content.notes, *departures))
-    records = [
+    recorded = [
         PresetRecord(chosen.name, chosen.digest, content, names, overridden)
         for names in resolved.counterparts
     ]
-    return started(checked, runtime, records)
+    members = [
+        replace(one, facts={PRESET: plain(record), **one.facts})
+        for one, record in zip(checked, recorded, strict=True)
+    ]
+    return started(members, runtime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,55 +218,6 @@ class _Request:
         if row.name and not (changed and row.generation is not None):
             yield row.name
 
-    def overridden(self) -> Iterator[str]:
-        """Yield each setting of the preset that is overridden, with its old and new value.
-
-        Agents select rows, and further ones have no published row: they override nothing, like
-        models, which the published rows' own lines name.
-        """
-        own = self.preset.evaluation
-        places = {*PLACES, *self.preset.content.needs}
-        now = load(Evaluate, {k: v for k, v in self.changes.items() if k not in ("agent", "env")})
-        for name in sorted(self.changes.keys() - {"env", "agent", "models", *places}):
-            before, after = getattr(own, name), getattr(now, name)
-            if name == "generation":
-                after = "newest" if after is None else after
-                before = after if after in self._generations() else self._generations()
-            if before != after:
-                yield _instead(name.replace("_", " "), after, before)
-        if "split" in self.changes and "tasks" not in self.changes and own.tasks:
-            yield _instead("tasks", "all", f"{len(own.tasks)} of the split {own.split}")
-        for section, given in (("env", self.env), ("agent", self.agent)):
-            for name in given.options:
-                values = self._values(section, name)
-                path = f"{section}.{name}"
-                differing = {one.casefold() for one in values} != {given.text(name).casefold()}
-                if differing and not {path, name} & places:
-                    yield _instead(path, given.text(name), values)
-        if self.grid.sweep:
-            yield f"sweep {self.grid.sweep}"
-
-    def _generations(self) -> tuple[object, ...]:
-        """Return the generations of the memory that the preset's rows need."""
-        return tuple(
-            row.generation for row in self.preset.content.rows if row.generation is not None
-        )
-
-    def _values(self, section: str, name: str) -> tuple[str, ...]:
-        """Return the values that an option has in the rows whose agents have it."""
-        values = set()
-        for row in self.preset.content.rows:
-            if not row.player.name:
-                continue
-            common, own = getattr(self.preset.evaluation, section), row.env
-            if section == "agent":
-                spec = Evaluate(self.preset.env, agent=row.player)
-                if name not in option_names(spec):
-                    continue
-                own = row.player.options
-            values.add(written({**common.options, **own}.get(name, "default")))
-        return tuple(sorted(values))
-
 
 def _replaced(models: Section, row: Row) -> Iterator[tuple[str, Value]]:
     """Yield (option, model) for the models of a row that others replace.
@@ -272,17 +231,27 @@ def _replaced(models: Section, row: Row) -> Iterator[tuple[str, Value]]:
         yield option, models.options[other]
 
 
-def _instead(what: str, now: object, before: object) -> str:
-    """Describe the value given in place of the preset's."""
+def _overridden(chosen: Preset, pairs: Iterable[tuple[Evaluate, Evaluate]]) -> Iterator[str]:
+    """Yield each setting of a preset that was overridden, with its new and old values.
 
-    def worded(value: object) -> str:
-        if value is None or value == ():
-            return "none"
-        if isinstance(value, tuple):
-            return ", ".join(map(str, value)) if len(value) <= MOST_NAMED else str(len(value))
-        return str(value)
-
-    return f"{what} {worded(now)} (preset: {worded(before)})"
+    pairs: of each row, the evaluation as the preset has it, and as it is now. Models override
+    nothing, as the published rows' own lines name theirs.
+    """
+    before: defaultdict[str, set[str]] = defaultdict(set)
+    after: defaultdict[str, set[str]] = defaultdict(set)
+    for pair in pairs:
+        old, new = (dict(settings_of(spec)) for spec in pair)
+        for path in old.keys() | new.keys():
+            if old.get(path) != new.get(path):
+                before[path].add(old.get(path, "default"))
+                after[path].add(new.get(path, "default"))
+    known = {written(row.generation) for row in chosen.content.rows if row.generation is not None}
+    if after["generation"] <= known:  # one of its own
+        del after["generation"]
+    places = {*PLACES, *chosen.content.needs}
+    for path in sorted(one for one in after if one not in places and one[:7] != "models."):
+        now, then = (", ".join(sorted(values)) for values in (after[path], before[path]))
+        yield f"{path} {now} (preset: {then})"
 
 
 def _checked(resolved: ResolvedPreset, runtime: Runtime) -> list[Member[Evaluate]]:

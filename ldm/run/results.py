@@ -86,7 +86,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
         "env": report.env,
         "split": report.split,
         "sees_reward": report.sees_reward,
-        "actions_listed": had.actions,
+        "actions_listed": had.actions_listed,
         "demonstrations": had.demonstrations,
         "memory_episodes": None if memory is None else memory.episodes,
         "memory_generation": None if memory is None else memory.generation,
@@ -184,33 +184,18 @@ class Report:
 
 def as_json(report: Report) -> dict[str, Any]:
     """Return the JSON values of `ldm eval --json`; rates in [0, 1], or None without episodes."""
-    overall = report.summary.overall
+    summary = report.summary.as_data()
     return {
         "env": report.env,
         "split": report.split,
         "agent": report.label,
-        "episodes": overall.episodes,
-        "success_rate": overall.success_rate,
-        "interval": overall.interval,
-        "finished_rate": overall.finished_rate,
-        "by_kind": {
-            kind: {
-                "episodes": group.episodes,
-                "success_rate": group.success_rate,
-                "interval": group.interval,
-                **group.figures,
-                **{m.name: group.measures.get(m.name) for m in report.measures},
-            }
-            for kind, group in report.summary.by_kind.items()
-        },
-        "mean_score": overall.mean_score,
+        **summary["overall"],
+        "by_kind": summary["by_kind"],
         "score_interval": score_interval(report),
-        **overall.figures,
         "sees_reward": report.sees_reward,
-        "had": report.conditions.as_json(),
+        "had": asdict(report.conditions),
         "run": str(report.directory),
         **({"repeats": _repeats_as_json(report)} if report.is_repeated else {}),
-        **overall.measures,
         **report.findings().values,
     }
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from ldm.config import Evaluate, OptimisePlan, Refine, Section
 from ldm.errors import LdmError
-from ldm.run import evaluate, plan, refine
-from ldm.run.plan import OptimisedPlan, OptimisedPlans
-from ldm.run.refine import Refined
+from ldm.run.evaluate import Evaluations
+from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans
+from ldm.run.refine import Refined, Refinement, rounds
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.runs import open_run
@@ -28,12 +28,12 @@ def resume(
     runtime, changes, name = runtime or Runtime(), Section.read(models or {}), str(run)
     command = open_run(name, runtime.runs).manifest.command
     if command == Evaluate.command:
-        return evaluate.resume(name, changes, runtime).play()
+        return Evaluations.resume(name, changes, runtime).play()
     if command == Refine.command:
-        *_, last = refine.rounds(refine.resume(name, changes, runtime), runtime)
+        *_, last = rounds(Refinement.resume(name, changes, runtime), runtime)
         return last
     if command == OptimisePlan.command:
-        optimised = plan.resume(name, changes, runtime).play()
+        optimised = Optimisation.resume(name, changes, runtime).play()
         alone = len(optimised.plans) == 1 and optimised.scores is None
         return optimised.plans[0] if alone else optimised
     raise LdmError(f"Runs of the command {command} cannot be resumed.", "Upgrade ldm.")

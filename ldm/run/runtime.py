@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +18,6 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
-    from ldm.memory.index import OnProgress
     from ldm.parallel import Backend
     from ldm.types import EpisodeResult
 
@@ -29,6 +29,17 @@ BACKENDS = "ldm.backends"
 
 #: Advances a progress display by one item, perhaps with a short note.
 Advance = Callable[..., None]
+#: Shows stages: yields what takes a stage's name, how much of how much is done, perhaps a note.
+Stages = Callable[[], AbstractContextManager[Callable[..., None]]]
+
+
+@contextmanager
+def counting(stages: Stages, label: str, total: int) -> Iterator[Advance]:
+    """Show a stage of `total` items; yield what advances it by one."""
+    done = count(1)
+    with stages() as report:
+        report(label, 0, total)
+        yield lambda note="": report(label, next(done), total, note)
 
 
 @dataclass(frozen=True)
@@ -62,10 +73,9 @@ class Runtime:
     cache: the folder for environments' compiled data; None for no cache.
     embeddings: the folder for cached vectors of texts; None for no cache.
     trust: whether to import the modules that a recorded run names, see `ldm.registry.load`.
-    message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
-    context managers that show progress. episodes(playing): one that takes the result of each
-    episode; without it, `progress` shows how many succeeded. notices: lines that `once` has
-    passed on.
+    message: receives a line for the user, e.g. `print`. stages(): a context manager that shows
+    the progress of each stage. episodes(playing): one that takes the result of each episode.
+    notices: lines that `once` has passed on.
     """
 
     runs: Path = DEFAULT_RUNS
@@ -78,13 +88,10 @@ class Runtime:
     embeddings: Path | None = None
     trust: bool = False
     message: Callable[[str], None] = lambda line: None
-    progress: Callable[[str, int], AbstractContextManager[Advance]] = lambda label, total: (
-        nullcontext(lambda note="": None)
+    stages: Stages = lambda: nullcontext(lambda *_: None)
+    episodes: Callable[[Playing], AbstractContextManager[OnEpisode]] = lambda playing: nullcontext(
+        lambda result: None
     )
-    stages: Callable[[], AbstractContextManager[OnProgress]] = lambda: nullcontext(
-        lambda stage, done, total: None
-    )
-    episodes: Callable[[Playing], AbstractContextManager[OnEpisode]] | None = None
     notices: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,22 +106,6 @@ class Runtime:
         if line not in self.notices:
             self.notices.add(line)
             self.message(line)
-
-    def play(self, playing: Playing) -> AbstractContextManager[OnEpisode]:
-        """Return a context manager that shows running episodes and takes the result of each."""
-        return (self.episodes or self._counted)(playing)
-
-    @contextmanager
-    def _counted(self, playing: Playing) -> Iterator[OnEpisode]:
-        """Show with `progress` how many episodes succeeded so far."""
-        successes: list[bool] = []
-        with self.progress(playing.label, playing.total) as advance:
-
-            def on_episode(result: EpisodeResult) -> None:
-                successes.append(result.solved)
-                advance(f"success {100 * sum(successes) / len(successes):.1f} %")
-
-            yield on_episode
 
     def connection(self) -> Connection:
         """Return the model server.

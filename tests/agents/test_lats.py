@@ -215,10 +215,10 @@ class TestATraceByHand:
         assert tree is not None
         assert tree.headline == "3 simulations, 12 nodes, depth 3"
         lines = list(tree.lines())
-        assert lines[0] == "the task  [value 0.35, visits 4]"
-        assert "  go a  [value 0.37, visits 2]" in lines
-        assert "      go a  [value 0.49, visits 2, reward 0.40, done]" in lines
-        assert "        thought: bb goes on." in lines
+        assert lines[0] == "-  0 the task  [value 0.35, visits 4]"
+        assert "  | -  1 go a  [value 0.37, visits 2]" in lines
+        assert any("3 go a  [value 0.49, visits 2, reward 0.40, done]" in line for line in lines)
+        assert any(line.endswith("  thought: bb goes on.") for line in lines)
         measures = {one.name: one.of(result) for one in LatsAgent.reporting.measures}
         assert measures["simulations"] == 3
         assert measures["nodes"] == 12

@@ -70,7 +70,8 @@ def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path
     assert all(task in listing.out for task in IDS)
     tree = run("runs", "show", directory, IDS[0], "--tree").out
     goal = next(task.goal for task in TASKS.values() if task.id == IDS[0])
-    assert "solved, k_max 3" in tree
+    assert f"{IDS[0]}: solved" in tree
+    assert "\nk_max 3\n" in tree
     assert f"{goal}  [k 1, executor says failed" in tree
     assert f"  Step 2: {goal}, end  [k 2, executor says failed" in tree
     assert f"    Step 1: {goal}, really  [k 3, executor the environment ended" in tree

@@ -16,7 +16,7 @@ def test_a_check_prints_counts_and_problems_and_fails_with_problems(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_game(tmp_path, "valid_seen", f"{PICK}-1/trial_1")
-    run("data", "alfworld", tmp_path).done("valid_seen: 1 tasks (pick 1,", "0 problems")
+    run("data", "alfworld", tmp_path).done("valid seen: tasks=1, pick=1,", "0 problems")
     for number in range(25):
         make_game(tmp_path, "train", f"{PICK}-{number}/trial_1").write_text("oops")
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))

@@ -145,7 +145,7 @@ class TestRefinements:
         transcript.ldm("runs", "list")
         transcript.ldm("runs", "list", "--json")
         listing = transcript.ldm("runs", "show", run).out.splitlines()
-        improved = next(line.split()[0] for line in listing if line.strip().endswith("yes"))
+        improved = next(line.split()[0] for line in listing if line.strip().endswith("improved"))
         solved = next(line.split()[0] for line in listing if " 0 " in line)
         transcript.ldm("runs", "show", run, improved)
         transcript.ldm("runs", "show", run.name, solved)

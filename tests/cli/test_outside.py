@@ -120,4 +120,4 @@ def test_reports_say_what_the_agent_tells(run: Run, tmp_path: Path) -> None:
     assert '"steps":7' in episodes  # the budget on its card
     assert "Trees" in run("runs", "show", run_folder, "--tree").out
     tree = run("runs", "show", run_folder, "demo_try/1", "--tree").out
-    assert "solved, undivided\ncrate 1\n" in tree
+    assert "demo_try/1: solved\ngoal: crate 1\nundivided\ncrate 1\n" in tree

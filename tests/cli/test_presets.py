@@ -154,9 +154,9 @@ class TestPublishedRows:
         assert chance == {
             "row": "Chance",
             "beside": "random",
-            "success_percent": 8.5,
-            "score_percent": None,
-            "by_kind_percent": {"fetch": 17, "wash": 0},
+            "all": 8.5,
+            "score": None,
+            "kinds": {"fetch": 17, "wash": 0},
             "note": "",
         }
         assert expert["beside"] == f"{ADEPT} trials=default"
@@ -229,11 +229,11 @@ class TestListing:
     def test_one_is_shown_with_its_settings_figures_and_departures(self, run: Run) -> None:
         out = run("presets", "ldm2-table2").out
         for words in (
-            "environment: alfworld: valid_unseen",
-            "prepare with: ldm build-memory runs/RUN/trajectories.jsonl --preset ldm2",
-            "memory built with: wording=reworded, per_kind=200, batch_size=50",
-            "memory refined with: split=train, limit=60, env.admissible=False, index=llm",
-            "differs: the paper states no steps for a trial",
+            "evaluation: env.name=alfworld, env.admissible=False, split=valid_unseen",
+            "prepare: ldm build-memory runs/RUN/trajectories.jsonl --preset ldm2",
+            "build: wording=reworded, per_kind=200, batch_size=50",
+            "refine: split=train, limit=60, env.admissible=False, policy.index=llm",
+            "notes: the paper states no steps for a trial",
             "generation=newest",
             "BUTLER: imitation learning",
         ):

@@ -228,16 +228,16 @@ class TestLookingAtIt:
 
     def test_the_tree_of_a_goal_is_drawn_in_full(self, run: Run, refined: Path) -> None:
         listing = run("runs", "show", refined).out.splitlines()
-        improved = next(line.split()[0] for line in listing if line.strip().endswith("yes"))
+        improved = next(line.split()[0] for line in listing if line.strip().endswith("improved"))
         run("runs", "show", refined, improved, "--full").done(
             "first try", "pruned", "<- key step", "added to", "You are at"
         )
 
     def test_before_and_after_are_evaluated_side_by_side(self, run: Run) -> None:
         run(*EVAL, "--generation", "0,newest", "--limit", "12").done(
-            "ldm generation 1 − ldm generation 0", "McNemar", "came after generation 0"
+            "ldm generation=1 − ldm generation=0", "McNemar", "came after generation 0"
         )
         report = json.loads(run(*EVAL, "--generation", "0,1", "--limit", "4", "--json").out)
         (other,) = report["compared"]
-        assert other["agent"] == "ldm generation 0"
+        assert other["agent"] == "ldm generation=0"
         assert other["difference"]["tasks"] == 4

@@ -19,6 +19,7 @@ from ldm.explore.refine import TREES, ExploredGoal, Tree
 from ldm.explore.tree import TreeNode
 from ldm.memory import Memory
 from ldm.memory.index import IndexedTuple
+from ldm.run.runtime import counting
 from ldm.runs import Manifest, create
 from ldm.types import Trajectory
 from tests.cli.conftest import Outcome, Run
@@ -143,7 +144,7 @@ def test_the_display_of_progress_lets_nothing_act_on_the_terminal(
     terminal = Console(file=file, force_terminal=True, width=80, color_system=None)
     monkeypatch.setattr(output, "on_terminal", lambda: True)
     monkeypatch.setattr(output, "console", lambda *, error: terminal)
-    with output.progress("ldm on \x1b[2J", 2) as advance:
+    with counting(output.stages, "ldm on \x1b[2J", 2) as advance:
         advance("\x9b2J, \x1b]0;\x07")
     for trick in ("\x1b[2J", "\x07", "\x9b", "\x1b]0"):
         assert trick not in file.getvalue()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import genai_prices
 import pytest
 from genai_prices import calc_price
+from genai_prices.types import Tier, TieredPrices
 
 from ldm.errors import LdmError
 from ldm.llm import Message
@@ -56,8 +58,8 @@ def test_a_users_file_adds_and_overrides(tmp_path: Path) -> None:
     file.write_text(json.dumps({"models": {name: [1, 1, 1] for name in models}}))
     prices = load_prices(file)
     for name in (*models, "gpt-4o-2024-08-06"):
-        assert price_of(name, prices) == Price(1, 1, 1)
-    assert price_of("gpt-4o-2024-05-13", prices) == Price(5.0, 5.0, 15.0)
+        assert price_of(name, prices) == Price(*[Decimal(1)] * 3)
+    assert price_of("gpt-4o-2024-05-13", prices) == Price(Decimal(5), Decimal(5), Decimal(15))
     assert price_of("gpt-4.1", prices) is not None
 
 
@@ -78,7 +80,11 @@ def test_a_file_of_another_form_is_refused(text: str, message: str, tmp_path: Pa
         load_prices(tmp_path / "prices.json")
 
 
-TIERED = Price(2.0, 0.5, 8.0, above=((200_000, Price(4.0, 1.0, 12.0)),))
+def tiered(base: str, above: str) -> TieredPrices:
+    return TieredPrices(Decimal(base), [Tier(200_000, Decimal(above))])
+
+
+TIERED = Price(tiered("2", "4"), tiered("0.5", "1"), tiered("8", "12"))
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ class TestRuns:
         assert [one["id"] for one in runs] == [run.name for run in recorded.all]
         labels = [one["label"] for one in runs]
         assert len(set(labels)) == 6
-        assert labels[:2] == ["ldm generation 0", "ldm generation 1"]
+        assert labels[:2] == ["ldm generation=0", "ldm generation=1"]
 
     def test_a_curve_has_a_point_for_each_generation(self, data: dict[str, Any]) -> None:
         curve, iterations = data["overview"]["curves"]

@@ -6,7 +6,7 @@ from ldm.agents import Resources
 from ldm.agents.lats import REPORTING, LatsAgent, LatsOptions
 from ldm.episode import run_episode
 from ldm.explore.refine import Tree
-from ldm.explore.report import branches
+from ldm.explore.report import drawn as drawn_tree
 from ldm.explore.tree import TreeNode
 from ldm.reporting import Branch
 from ldm.types import Task, Trajectory
@@ -52,7 +52,7 @@ def test_an_exploration_goes_along_its_best_path_first() -> None:
         node(5, 2, 2, "door", "done", score=1.0),
     )
     tree = Tree(("b",), ground, nodes, best=5, key=0)
-    drawn = branches(tree)
+    drawn = drawn_tree(tree).branches
     assert drawn_lines(drawn) == [
         "the opening []",
         "  right []",
@@ -68,4 +68,4 @@ def test_an_exploration_goes_along_its_best_path_first() -> None:
 
 def test_without_a_tree_there_is_nothing_to_draw() -> None:
     task = Task("t", "toy", "train", "g", "k")
-    assert branches(Tree(("b",), Trajectory(task, "o", (), 1.0, True, "agent"))) == ()
+    assert drawn_tree(Tree(("b",), Trajectory(task, "o", (), 1.0, True, "agent"))).branches == ()

@@ -68,7 +68,7 @@ class TestLabels:
         oldest = replace(SPEC, generation=0, memory_digest="y")
         assert labels([newest, newest]) == ["ldm", "ldm"]
         assert labels([newest, oldest, replace(SPEC, agent="random")]) == [
-            *("ldm generation 1", "ldm generation 0", "random")
+            *("ldm generation=1", "ldm generation=0", "random")
         ]
 
     def test_name_the_options_that_differ_between_runs_of_one_agent(self) -> None:

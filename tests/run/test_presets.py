@@ -235,10 +235,10 @@ class TestWhatItComesTo:
         assert result.specs[0].agent.options == {"budget": 12}
         assert all(spec.split == "train" for spec in result.specs)
         assert result.overridden == (
+            "agent.trials 3 (preset: 2, default)",
+            "env.tasks 6 (preset: default)",
             "limit 2 (preset: 4)",
             "split train (preset: test)",
-            "env.tasks 6 (preset: default)",
-            "agent.trials 3 (preset: 2, default)",
         )
 
     def test_agents_choose_rows_and_others_stand_beside_them(
@@ -262,7 +262,7 @@ class TestWhatItComesTo:
         assert planned(toy, trusting).specs[0].tasks == ("test/wash-1", "test/fetch-2")
         elsewhere = planned(toy, trusting, split="train")
         assert elsewhere.specs[0].tasks == ()
-        assert "tasks all (preset: 2 of the split test)" in elsewhere.overridden
+        assert "tasks all (preset: test/wash-1,test/fetch-2)" in elsewhere.overridden
 
     def test_rows_ask_for_generations_of_the_memory(self, toy: Path, trusting: Runtime) -> None:
         toy.write_text(TOY + BEFORE_AND_AFTER)

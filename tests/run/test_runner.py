@@ -35,7 +35,7 @@ def begun(place: Path, spec: Evaluate = SPEC, **runtime: Any) -> Evaluations:
 
 def resumed(run: Run, **runtime: Any) -> Evaluations:
     around = Runtime(run.directory.parent, **{"workers": 1, "trust": True, **runtime})
-    return evaluate.resume(str(run.directory), Section(), around)
+    return evaluate.Evaluations.resume(str(run.directory), Section(), around)
 
 
 def results(report: Report) -> list[EpisodeResult]:

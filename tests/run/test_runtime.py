@@ -16,7 +16,8 @@ from ldm.errors import LdmError
 from ldm.llm.service import Connection
 from ldm.memory.index import OnProgress
 from ldm.run.grid import Grid
-from ldm.run.runtime import Advance, Runtime
+from ldm.run.runtime import OnEpisode, Playing, Runtime
+from ldm.types import EpisodeResult
 from tests.llm.conftest import Serve
 from tests.run.recorded import EVALUATION, REFINEMENT, TOY, only_run
 
@@ -32,20 +33,20 @@ class Recorder:
 
     def __init__(self) -> None:
         self.messages: list[str] = []
-        self.bars: list[tuple[str, int, list[str]]] = []
+        self.played: list[tuple[str, int, list[EpisodeResult]]] = []
         self.stages: list[tuple[str, int, int]] = []
 
     def runtime(self, **options: object) -> Runtime:
         runtime = Runtime(
-            workers=1, message=self.messages.append, progress=self._progress, stages=self._stages
+            workers=1, message=self.messages.append, episodes=self._episodes, stages=self._stages
         )
         return replace(runtime, **options)  # type: ignore[arg-type]
 
     @contextmanager
-    def _progress(self, label: str, total: int) -> Iterator[Advance]:
-        notes: list[str] = []
-        self.bars.append((label, total, notes))
-        yield lambda note="": notes.append(note)
+    def _episodes(self, playing: Playing) -> Iterator[OnEpisode]:
+        results: list[EpisodeResult] = []
+        self.played.append((playing.label, playing.total, results))
+        yield results.append
 
     @contextmanager
     def _stages(self) -> Iterator[OnProgress]:
@@ -99,11 +100,9 @@ class TestCallbacks:
         reports = ldm.evaluate_all(
             EVALUATION, Grid(control="none"), runtime=recorder.runtime(runs=Path("elsewhere"))
         )
-        labels = [(label, total) for label, total, _ in recorder.bars]
+        labels = [(label, total) for label, total, _ in recorder.played]
         assert labels == [("ldm on ToyEnv", 4), ("ldm control=none on ToyEnv", 4)]
-        for report, (_, _, notes) in zip(reports, recorder.bars, strict=True):
-            rate = 100 * (report.summary.overall.success_rate or 0)
-            assert notes[-1] == f"success {rate:.1f} %"
+        assert [report.results for report in reports] == [tuple(x[2]) for x in recorder.played]
         assert only_run("ToyEnv-test-ldm-", Path("elsewhere"))
         assert not Path("runs").exists()
 

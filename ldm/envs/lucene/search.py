@@ -21,12 +21,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import regex
 
 from ldm.envs._base import facts
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _FACTS = facts(__file__)
 
@@ -211,15 +214,6 @@ def decoded_length(byte: int) -> int:
     return 24 + (bits if shift < 0 else (bits | 8) << shift)
 
 
-class _Part(NamedTuple):
-    """Postings of some documents: term, document, frequency, and the document's encoded length."""
-
-    terms: np.ndarray
-    documents: np.ndarray
-    frequencies: np.ndarray
-    lengths: np.ndarray
-
-
 class Indexer:
     """Builder of the arrays of an `Index` from documents that are added one by one."""
 
@@ -227,10 +221,9 @@ class Indexer:
         self._vocabulary: dict[str, int] = {}
         self._numbers: dict[str, tuple[int, ...]] = {}
         self._terms = array("i")
-        self._ends = array("q")
-        self._parts: list[_Part] = []
-        self._documents = 0
-        self._length = 0
+        self._ends = array("q", [0])
+        self._parts: list[csr_array] = []
+        self._lengths = array("q")
 
     def add(self, text: str) -> None:
         """Add the next document."""
@@ -238,89 +231,58 @@ class Indexer:
         pieces = text.split()
         if len(self._numbers) >= _CACHED_TEXTS:
             self._numbers.clear()
-        new = set(pieces).difference(self._numbers)
-        if new:
-            self._learn(new)
+        vocabulary = self._vocabulary
+        # Sorted, since the order of a set differs from process to process.
+        for piece in sorted(set(pieces).difference(self._numbers)):
+            numbers = (vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
+            self._numbers[piece] = tuple(numbers)
         self._terms.extend(chain.from_iterable(map(self._numbers.__getitem__, pieces)))
+        self._lengths.append(len(self._terms) - self._ends[-1])
         self._ends.append(len(self._terms))
-        if len(self._ends) == _BATCH:
+        if len(self._ends) > _BATCH:
             self._count()
 
     def finish(self, ranks: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays.
 
+        A term's weight is divided by the divisor, computed in single precision as by Lucene.
         ranks: the rank of each document among those with the same score (int32).
         """
+        from scipy.sparse import csr_array, vstack
+
         self._count()
-        self._numbers = {}
-        names = sorted(self._vocabulary, key=str.encode)
-        places = np.empty(len(names), dtype=np.int32)
-        for place, name in enumerate(names):
-            places[self._vocabulary[name]] = place
-        frequency = np.zeros(len(names), dtype=np.int64)
-        for part in self._parts:
-            frequency += np.bincount(places[part.terms], minlength=len(names))
-        ends = np.cumsum(frequency)
-        documents, divisors = self._by_term(places, ends - frequency, int(ends[-1]) if names else 0)
+        names, self._numbers = sorted(self._vocabulary), {}
+        places = np.argsort([self._vocabulary[name] for name in names])
+        self._parts = [  # all terms are known only now
+            csr_array((one.data, places[one.indices], one.indptr), (one.shape[0], len(names)))
+            for one in self._parts
+        ]
+        postings = vstack(self._parts, "csc")
+        ends, documents = postings.indptr[1:].astype(np.int64), postings.indices.astype(np.int32)
         encoded = [name.encode() for name in names]
+        norms = _inverse_norms(sum(self._lengths) / max(1, len(self._lengths)))
+        own = norms[[encoded_length(length) for length in self._lengths]]
+        divisors = np.float32(1) + postings.data.astype(np.float32) * own[documents]
         return {
             "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
             "term_ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
             "posting_ends": ends,
             "documents": documents,
             "divisors": divisors,
-            "largest": _largest(divisors, ends - frequency),
+            "largest": _largest(divisors, postings.indptr[:-1]),
             "ranks": ranks.astype(np.int32),
         }
 
-    def _by_term(
-        self, places: np.ndarray, starts: np.ndarray, size: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return documents and divisors of all postings, ordered by term and then by document.
-
-        A term's weight is divided by the divisor, computed in single precision as by Lucene.
-        Batch by batch, so that the unordered postings are never in memory twice.
-        """
-        documents = np.empty(size, dtype=np.int32)
-        divisors = np.empty(size, dtype=np.float32)
-        norms = _inverse_norms(self._length / max(1, self._documents))
-        free = starts.copy()
-        while self._parts:
-            part = self._parts.pop(0)
-            terms = places[part.terms]
-            order = np.argsort(terms, kind="stable")
-            terms = terms[order]
-            present, first, counts = np.unique(terms, return_index=True, return_counts=True)
-            to = np.arange(len(terms)) + np.repeat(free[present] - first, counts)
-            free[present] += counts
-            documents[to] = part.documents[order]
-            frequencies = part.frequencies[order].astype(np.float32)
-            divisors[to] = np.float32(1) + frequencies * norms[part.lengths[order]]
-        return documents, divisors
-
-    def _learn(self, pieces: set[str]) -> None:
-        vocabulary = self._vocabulary
-        # Sorted, since the order of a set differs from process to process.
-        for piece in sorted(pieces):
-            numbers = (vocabulary.setdefault(term, len(vocabulary)) for term in tokens(piece))
-            self._numbers[piece] = tuple(numbers)
-
     def _count(self) -> None:
-        """Count each term in each document added since the last call."""
-        terms = np.frombuffer(self._terms, dtype=np.int32).astype(np.int64)
-        ends = np.frombuffer(self._ends, dtype=np.int64)
-        lengths = np.diff(ends, prepend=0)
-        local = np.repeat(np.arange(len(lengths)), lengths)
-        width = len(self._vocabulary) + 1
-        pairs, counts = np.unique(local * width + terms, return_counts=True)
-        where = pairs // width
-        encoded = np.array([encoded_length(n) for n in lengths.tolist()], dtype=np.uint8)
-        documents = (where + self._documents).astype(np.int32)
-        term_numbers = (pairs % width).astype(np.int32)
-        self._parts.append(_Part(term_numbers, documents, counts.astype(np.int32), encoded[where]))
-        self._documents += len(lengths)
-        self._length += len(terms)
-        self._terms, self._ends = array("i"), array("q")
+        """Count each term in each document added since the last call, to keep no repeats."""
+        from scipy.sparse import csr_array
+
+        terms, ends = np.array(self._terms), np.array(self._ends)
+        shape = len(ends) - 1, max(1, len(self._vocabulary))
+        part = csr_array((np.ones(len(terms), np.int32), terms, ends), shape)
+        part.sum_duplicates()
+        self._parts.append(part)
+        self._terms, self._ends = array("i"), array("q", [0])
 
 
 class Index:

@@ -17,17 +17,7 @@ from ldm.envs.lucene.search import TOP
 from ldm.envs.metadata import declared
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
-from ldm.envs.webshop.pages import (
-    BOUGHT,
-    CLICKED,
-    INVALID,
-    Layout,
-    Mode,
-    Node,
-    Session,
-    render,
-    with_pages,
-)
+from ldm.envs.webshop.pages import BOUGHT, CLICKED, INVALID, Mode, Node, Session, render, with_pages
 from ldm.envs.webshop.reward import Titles, alike, check_parser, load_parser, parser_version, reward
 from ldm.errors import LdmError
 from ldm.parallel import cached
@@ -94,7 +84,7 @@ class World:
         position = self.catalogue.position(session.asin)
         price = float(self.catalogue.amounts[position])
         goal = self.goals[session.number]
-        return reward(goal, product, dict(session.options), price, self._titles).total
+        return reward(goal, product, dict(session.options), price, self._titles)
 
 
 ENV = "webshop"
@@ -151,7 +141,6 @@ class WebShop(ReplayedEnvironment):
     def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
         """Create the environment; `world` replaces the one of the official splits."""
         super().__init__(options or WebShopOptions())
-        self._layout = Layout(self.options.page_size)
         self._worlds: dict[bool, World] = {} if world is None else {False: world}
         self._listed: dict[str, Sequence[Task]] = {}
         self._world: World | None = None
@@ -266,7 +255,7 @@ class WebShop(ReplayedEnvironment):
     ) -> TimeStep:
         assert self._world is not None  # noqa: S101 - set by both callers
         if valid:
-            self._page = pages.nodes(session, self._world, self._layout)
+            self._page = pages.nodes(session, self._world, self.options.page_size)
             self._there = pages.clickables(self._page)
         observation = self._observation(session, before, valid)
         admissible = _admissible(session, self._there) if self.options.admissible else None

@@ -128,7 +128,7 @@ PER_PAGE = 10
 #: The button that leads nowhere: a search needs its words.
 SEARCH = "search"
 SUB_PAGES = ("Description", "Features", "Reviews")
-#: The button of the sub-page that only exists if the layout has attribute pages.
+#: A sub-page without a button, unless an option's value is called so.
 ATTRIBUTES = "Attributes"
 #: The answer to a purchase: the first line of the official page; the rest reveals the reward.
 BOUGHT = "Thank you for shopping with us!"
@@ -137,7 +137,7 @@ _HOST = "http://127.0.0.1:3000"
 _ACTION = re.compile(r"(.+)\[(.+)\]")
 _CLICKABLE: tuple[Kind, ...] = ("button", "link", "option")
 #: In the order in which the official code searches for them in the URL (26).
-_PAGES: tuple[Page, ...] = ("search_results", "item_page", "item_sub_page", "done")
+_PAGES: tuple[Page, ...] = ("search_results", "item_page", "item_sub_page")
 
 
 class Shop(Protocol):
@@ -154,14 +154,6 @@ class Shop(Protocol):
     def reward(self, session: Session) -> float:
         """Return the reward of buying the session's product with its options."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The layout of the site: products per result page, and whether it has attribute pages."""
-
-    per_page: int = PER_PAGE
-    attributes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +189,6 @@ class Session:
                 return f"{_HOST}/{self.number}"
             case "search_results":
                 return f"{_HOST}/search_results/{self.number}/{query}/{self.at}"
-            case "done":
-                return f"{_HOST}/done/{self.number}/{self.asin}/{options}"
         place = f"{self.number}/{self.asin}/{query}/{self.at}"
         if self.page == "item_page":
             return f"{_HOST}/item_page/{place}/{json.dumps(options)}"
@@ -220,26 +210,24 @@ class Answer(NamedTuple):
     valid: bool
 
 
-def nodes(session: Session, shop: Shop, layout: Layout) -> tuple[Node, ...]:
-    """Return the nodes of the open page, in order."""
-    match session.page:
-        case "index":
-            pieces = [
-                Node("text", "WebShop"),
-                Node("text", "Instruction: "),
-                Node("text", session.instruction),
-                Node("button", "Search"),
-            ]
-        case "done":
-            pieces = _done(session)
-        case _:
-            pieces = [
-                Node("text", "Instruction:"),
-                Node("text", session.instruction),
-                Node("button", "Back to Search"),
-            ]
-            render_body = {"search_results": _results, "item_page": _item}.get(session.page, _sub)
-            pieces += render_body(session, shop, layout)
+def nodes(session: Session, shop: Shop, per_page: int = PER_PAGE) -> tuple[Node, ...]:
+    """Return the nodes of the open page, in order. per_page: products on a page of results.
+
+    The page after a purchase is not one of them: it reveals the reward.
+    """
+    if session.page == "index":
+        texts = [Node("text", "WebShop"), Node("text", "Instruction: ")]
+        pieces = [*texts, Node("text", session.instruction), Node("button", "Search")]
+    else:
+        pieces = [Node("text", "Instruction:"), Node("text", session.instruction)]
+        pieces.append(Node("button", "Back to Search"))
+        match session.page:
+            case "search_results":
+                pieces += _results(session, shop, per_page)
+            case "item_page":
+                pieces += _item(shop.product(session.asin))
+            case _:
+                pieces += _sub(session.sub, shop.product(session.asin))
     # The official code skips text that is nothing but a line break (29).
     return tuple(node for node in pieces if node.text not in ("", "\n") or node.kind == "option")
 
@@ -319,8 +307,8 @@ def _page_name(session: Session) -> Page:
     return next((name for name in _PAGES if name in url), "index")
 
 
-def _results(session: Session, shop: Shop, layout: Layout) -> list[Node]:
-    at, size = session.at, layout.per_page
+def _results(session: Session, shop: Shop, size: int) -> list[Node]:
+    at = session.at
     pieces = [Node("text", f"Page {at} (Total results: {len(session.results)})")]
     if at > 1:
         pieces.append(Node("button", "< Prev"))
@@ -333,8 +321,7 @@ def _results(session: Session, shop: Shop, layout: Layout) -> list[Node]:
     return pieces
 
 
-def _item(session: Session, shop: Shop, layout: Layout) -> list[Node]:
-    product = shop.product(session.asin)
+def _item(product: Product) -> list[Node]:
     pieces = [Node("button", "< Prev")]
     for name, values in product.options:
         pieces.append(Node("text", name))
@@ -342,16 +329,12 @@ def _item(session: Session, shop: Shop, layout: Layout) -> list[Node]:
     pieces.append(Node("text", product.title))
     pieces.append(Node("text", f"Price: {product.price_tag}"))
     pieces.append(Node("text", "Rating: N.A."))
-    pieces.extend(Node("button", name) for name in SUB_PAGES)
-    if layout.attributes:
-        pieces.append(Node("button", ATTRIBUTES))
-    pieces.append(Node("button", "Buy Now"))
+    pieces.extend(Node("button", name) for name in (*SUB_PAGES, "Buy Now"))
     return pieces
 
 
-def _sub(session: Session, shop: Shop, layout: Layout) -> list[Node]:
-    product = shop.product(session.asin)
-    match session.sub:
+def _sub(name: str, product: Product) -> list[Node]:
+    match name:
         case "Description":
             texts = [product.description]
         case "Features":
@@ -362,20 +345,3 @@ def _sub(session: Session, shop: Shop, layout: Layout) -> list[Node]:
         case _:
             texts = []  # the official data have no reviews
     return [Node("button", "< Prev"), *(Node("text", text) for text in texts)]
-
-
-def _done(session: Session) -> list[Node]:
-    """Return the official page after a purchase, with its hidden blocks (30). No agent sees it."""
-    options = json.dumps(dict(session.options), sort_keys=True)
-    for character in "<>&'":
-        options = options.replace(character, f"\\u{ord(character):04x}")
-    code = ["Your code: ", "None", " (Paste it in your MTurk interface.)"]
-    purchase = ["Purchased", "asin", session.asin, "options", options]
-    blanks = [
-        t for name in ("attrs", "category", "query", "product category") for t in (name, "None")
-    ]
-    target = ["Target", "asin", "options", "attrs", "price upper", "instuction text"]
-    target += ["category", "product category", "query", "Goal ", "None"]
-    score = ["Reward", "Your score (min 0.0, max 1.0)", str(session.score)]
-    score += ["Reward Details ", "None"]
-    return [Node("text", text) for text in (BOUGHT, *code, *purchase, *blanks, *target, *score)]

@@ -8,7 +8,6 @@ product titles, from the catalogue, else from spaCy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from threading import Lock
@@ -101,31 +100,10 @@ COLORS: list[str] = facts(__file__)["colors"]
 _LATIN_1 = dict.fromkeys(range(0x80, 0x100))
 
 
-@dataclass(frozen=True, slots=True)
-class Reward:
-    """The reward in [0, 1] and its components.
-
-    attributes, option, price: the share of the request that was met; option is None if the goal
-    has none. The weights are the share of the total that each can contribute.
-    """
-
-    total: float
-    type: float
-    query_match: bool
-    category_match: bool
-    title: float
-    attributes: float
-    attributes_weight: float
-    option: float | None
-    option_weight: float | None
-    price: bool
-    price_weight: float
-
-
 def reward(
     goal: Goal, product: Product, options: Mapping[str, str], price: float, titles: Titles
-) -> Reward:
-    """Return the reward for buying `product` with `options` at `price` dollars for this goal."""
+) -> float:
+    """Return the reward, in [0, 1], for buying `product` with `options` at `price` dollars."""
     same_query = product.query == goal.product.query
     same_category = len(product.category_set & goal.product.category_set) >= 2
     title = _title(titles.nouns(product), titles.nouns(goal.product))
@@ -133,21 +111,8 @@ def reward(
     attributes = sum(_has(product, attribute) for attribute in goal.attributes)
     options_met = sum(_met(option, options) for option in goal.options)
     affordable = price <= goal.price_cap
-    option_count = len(goal.options)
-    parts = len(goal.attributes) + option_count + 1
-    return Reward(
-        total=kind * ((attributes + options_met + affordable) / parts),
-        type=kind,
-        query_match=same_query,
-        category_match=same_category,
-        title=title,
-        attributes=attributes / len(goal.attributes),
-        attributes_weight=len(goal.attributes) / parts,
-        option=options_met / option_count if option_count else None,
-        option_weight=option_count / parts if option_count else None,
-        price=affordable,
-        price_weight=1 / parts,
-    )
+    parts = len(goal.attributes) + len(goal.options) + 1
+    return kind * ((attributes + options_met + affordable) / parts)
 
 
 @lru_cache(maxsize=20_000)

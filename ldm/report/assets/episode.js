@@ -376,8 +376,7 @@ function treeSection(tree) {
       );
     draw(false);
     parts.push(box);
-  } else if (tree.lines.length)
-    parts.push(el("div", { class: "text mono" }, tree.lines.map(visible).join("\n")));
+  }
   if (tree.added && tree.added.length)
     parts.push(
       fold(`${plural(tree.added.length, "tuple")} remembered of it`, () =>

@@ -10,14 +10,14 @@ import pytest
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.catalogue import Product, Settings, open_catalogue
 from ldm.envs.webshop.environment import World
-from ldm.envs.webshop.pages import Layout, Session, render
+from ldm.envs.webshop.pages import Session, render
 from ldm.envs.webshop.reward import Titles
 from tests.envs.webshop.conftest import edge_files, lines
 
 
-def compare(world: World, session: Session, theirs: dict[str, Any], layout: Layout) -> None:
+def compare(world: World, session: Session, theirs: dict[str, Any]) -> None:
     """Hold an open page to a golden one: both texts, clickables, address and session."""
-    page = pages.nodes(session, world, layout)
+    page = pages.nodes(session, world)
     assert render(session, page, "text_rich") == theirs["observation_text_rich"]
     assert render(session, page, "text") == theirs["observation_text"]
     assert list(pages.clickables(page)) == theirs["available_actions"]["clickables"]
@@ -31,16 +31,15 @@ def compare(world: World, session: Session, theirs: dict[str, Any], layout: Layo
         assert session.visited == set(state["visited"])
 
 
-def replay(world: World, path: Path, layout: Layout | None = None) -> int:
-    """Replay golden sessions; returns the number of steps."""
-    layout = layout or Layout()
+def replay(world: World, path: Path) -> int:
+    """Replay golden sessions up to the purchase; returns the number of steps."""
     number = 0
     for episode in lines(path):
         session = world.start(episode["goal_index"])
-        compare(world, session, episode["initial"], layout)
+        compare(world, session, episode["initial"])
         for step in episode["steps"]:
             number += 1
-            there = pages.clickables(pages.nodes(session, world, layout))
+            there = pages.clickables(pages.nodes(session, world))
             answer = pages.step(session, step["action"], there, world)
             if "exception" in step:
                 # What crashes the official environment does nothing here.
@@ -50,20 +49,21 @@ def replay(world: World, path: Path, layout: Layout | None = None) -> int:
             bought = answer.valid and session.page == "done"
             assert bought == step["done"]
             assert (session.score if bought else 0) == step["reward"]
-            compare(world, session, step, layout)
+            if bought:
+                break
+            compare(world, session, step)
     return number
 
 
 def test_pages_and_rewards_are_the_official_ones_step_by_step(world: World, golden: Path) -> None:
-    assert replay(world, golden / "episodes.jsonl") == 850
+    assert replay(world, golden / "episodes.jsonl") == 811
 
 
 @pytest.mark.slow
 def test_so_are_those_of_the_edge_products(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
     world = World(open_catalogue(edge_files(golden), Settings()), titles=parsed)
-    assert replay(world, edge / "episodes.jsonl") == 293
-    assert replay(world, edge / "episodes_show_attrs.jsonl", Layout(attributes=True)) == 8
+    assert replay(world, edge / "episodes.jsonl") == 291
     human = open_catalogue(edge_files(golden, human=True), Settings(human=True))
     world = World(human, titles=parsed)
     assert replay(world, edge / "episodes_human.jsonl") == 10
@@ -121,7 +121,7 @@ def recorded(official: Path) -> Iterator[tuple[str, Session, Recorded]]:
 def test_pages_in_brackets_have_the_published_form(official: Path) -> None:
     kinds = {"index": 0, "search_results": 0, "item_page": 0}
     for page, session, shop in recorded(official):
-        nodes = pages.nodes(session, shop, Layout(per_page=3))
+        nodes = pages.nodes(session, shop, per_page=3)
         assert render(session, nodes, "bracket") == page
         kinds[session.page] += 1
     assert kinds["index"] == 501
@@ -151,14 +151,14 @@ def item_page(small_world: World) -> Session:
 
 
 def act(world: World, session: Session, action: str) -> Session:
-    there = pages.clickables(pages.nodes(session, world, Layout()))
+    there = pages.clickables(pages.nodes(session, world))
     answer = pages.step(session, action, there, world)
     assert answer.valid, action
     return answer.session
 
 
 def rendered(world: World, session: Session) -> str:
-    return render(session, pages.nodes(session, world, Layout()), "bracket")
+    return render(session, pages.nodes(session, world), "bracket")
 
 
 def test_a_chosen_option_has_two_brackets(small_world: World, item_page: Session) -> None:
@@ -184,7 +184,7 @@ def test_options_survive_a_sub_page_but_no_way_back(small_world: World, item_pag
      " search[lamp]", "buy it", "", "search[<a> solid wood]", "search[<c>]"],
 )  # fmt: skip
 def test_the_unknown_changes_nothing(small_world: World, item_page: Session, action: str) -> None:
-    there = pages.clickables(pages.nodes(item_page, small_world, Layout()))
+    there = pages.clickables(pages.nodes(item_page, small_world))
     assert pages.step(item_page, action, there, small_world) == (item_page, False)
 
 
@@ -213,7 +213,7 @@ def test_pages_can_hold_another_number_of_products(small_world: World) -> None:
     session = act(small_world, small_world.start(0), "search[<c> garden]")
     asins: list[str] = []
     for _ in range(10):
-        page = pages.nodes(session, small_world, Layout(per_page=3))
+        page = pages.nodes(session, small_world, per_page=3)
         asins += [node.text for node in page if node.kind == "link"]
         session = act(small_world, session, "click[next >]")
     assert asins == [f"B{i:09d}" for i in range(30)]
