@@ -183,14 +183,14 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
     ordered = tuple(sorted(batches, key=lambda batch: batch.id))
     made = replace(base.generation, number=0, tuples=len(rows), hidden=(), tasks=())
     made = replace(made, digest=rows.digest(made, ordered))
-    whole = Contents(made, ordered, rows, relevance=Relevance())  # learning is measured elsewhere
+    whole = Contents(
+        (made,), ordered, rows, relevance=Relevance()
+    )  # learning is measured elsewhere
     with record.writing(str(place)):
-        committing, _ = timed(lambda: record.commit(str(place), whole, [made]))
+        committing, _ = timed(lambda: record.commit(str(place), whole))
     built = {"tuples": len(rows), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}
     if published:
-        publishing, _ = timed(
-            lambda: chroma.publish(whole, chroma.beside(str(place)), generations=[made])
-        )
+        publishing, _ = timed(lambda: chroma.publish(whole, chroma.beside(str(place))))
         built["published_per_s"] = len(rows) / publishing
         built["chroma_mb"] = bytes_of(place / record.CHROMA) / 1e6
     rows, more = copy_of(reduced(contents, 1000), 9_999)

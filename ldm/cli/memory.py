@@ -450,8 +450,7 @@ def publish(
         with output.stages(quiet=as_json) as on_progress:
             put = partial(chroma.publish_beside, memory, contents, on_progress)
             if to:
-                present = generations(memory, name)
-                put = partial(chroma.publish, contents, to, on_progress, generations=present)
+                put = partial(chroma.publish, contents, to, on_progress)
             put()
             if chroma.differences(contents, to or chroma.beside(memory)):
                 put(anew=True)  # somebody changed what was published

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -200,11 +199,7 @@ class Memory:
         named = self.rows.named(tuples, trajectories) & self.visible
         if not named.any():
             return self
-        hidden = {*self.record.hidden, *self.rows.take(named).ids}
-        record = replace(self.record, hidden=tuple(sorted(hidden)))
-        # What was learnt from them is not known there.
-        contents = replace(self.contents, generation=record, kinds=None, relevance=None)
-        view = Memory(contents, self._embedder)
+        view = Memory(self.contents.hiding(self.rows.take(named).ids), self._embedder)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
         return view
 

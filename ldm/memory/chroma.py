@@ -32,7 +32,7 @@ import numpy as np
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.index import FORMAT, Generation, IndexedTuple, OnProgress, check_embedder
+from ldm.memory.index import FORMAT, NOWHERE, Generation, IndexedTuple, OnProgress, check_embedder
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Mask, Numbers, Rows, Span, Vectors, fields_of, id_of
@@ -483,7 +483,6 @@ def publish(
     target: str,
     on_progress: OnProgress = lambda *_: None,
     *,
-    generations: Sequence[Generation] = (),
     memory: str = "",
     anew: bool = False,
 ) -> None:
@@ -496,42 +495,38 @@ def publish(
     contents: all tuples, hidden ones included, of the generation.
     target: a directory, or the http(s) address of a Chroma server.
     on_progress: called with ("publish", done, total) in tuples.
-    generations: the records of this and the earlier generations.
     memory: the directory whose other environments are in the target, too.
     anew: write everything, as when there are `differences`.
 
     Raises MemoryStoreError if the target cannot be written, or holds other files or a link.
     """
-    env, generations = contents.generation.env, tuple(generations) or (contents.generation,)
+    env = contents.generation.env
     if is_server(target):
         with chroma_errors(target), Store(target, env) as store:
             if anew:
                 drop_collections(store)
-            _write(store, contents, generations, on_progress)
+            _write(store, contents, on_progress)
         return
     place = Path(target)
     with chroma_errors(target):
         _refuse_foreign(place)
-        if not anew and _published_on(place, contents, generations, on_progress):
+        if not anew and _published_on(place, contents, on_progress):
             return
         files.remove(place)
         place.mkdir(parents=True)
-        known = record.known_generations(memory) if memory else {}
-        for name, present in {**known, env: generations}.items():
-            with Store(str(place), name) as store:
-                one = contents if name == env else record.load(memory, name)
-                _write(store, one, present, on_progress)
+        others = {*(record.known_generations(memory) if memory else ())} - {env}
+        for one in (contents, *(record.load(memory, name) for name in sorted(others))):
+            with Store(str(place), one.generation.env) as store:
+                _write(store, one, on_progress)
 
 
-def _published_on(
-    place: Path, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
-) -> bool:
+def _published_on(place: Path, contents: Contents, on_progress: OnProgress) -> bool:
     """Publish into a directory if it is sound and holds nothing to remove; return whether."""
     if not (place / DATABASE).exists():
         return False
     try:
         with chroma_errors(str(place)), Store(str(place), contents.generation.env) as store:
-            return _write(store, contents, generations, on_progress)
+            return _write(store, contents, on_progress)
     except MemoryStoreError as error:
         if _meaning(error.__cause__ or error, "")[0].startswith("cannot be written"):
             raise
@@ -582,17 +577,15 @@ def drop_collections(store: Store) -> None:
     store._collections = {}
 
 
-def _write(
-    store: Store, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
-) -> bool:
+def _write(store: Store, contents: Contents, on_progress: OnProgress) -> bool:
     """Make the collections of an environment show the contents, the generations last.
 
     Returns False, without writing, for a directory that holds something to remove.
     """
     rows, newest, known = TupleRows(contents), contents.generation, store.generations()
-    if known == generations:
+    if known == contents.generations:
         return True
-    if known != generations[:-1]:
+    if known != contents.generations[:-1]:
         if known and not is_server(store.location):
             return False
         known = ()
@@ -613,10 +606,8 @@ def _write(
             on_progress("publish", done, int(changed.sum()))
     for chunk in chunks_of(type_rows(contents)):
         put_rows(store.created("types", newest), chunk)
-    number, kinds = newest.number, contents.trained()
-    listed = record.Manifest(
-        *(FORMAT, generations, contents.batches, kinds, number, record.NOWHERE, {})
-    )
+    number = newest.number
+    listed = record.manifest_of(replace(contents, log=NOWHERE), {})
     texts = {f"manifest {number}": records.dumps(listed)}
     if is_server(store.location):  # whose readers have no other files
         taught = packed(contents.learnt())
@@ -705,9 +696,7 @@ def publish_beside(
 
     contents: of its newest generation. anew: as in `publish`.
     """
-    present = record.generations(location, contents.generation.env)
-    where: dict[str, Any] = {"generations": present, "memory": location}
-    publish(contents, beside(location), on_progress, anew=anew, **where)
+    publish(contents, beside(location), on_progress, memory=location, anew=anew)
 
 
 def remove(location: str) -> None:

@@ -320,24 +320,24 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     with places.writing(location):
         if rebuild:
             places.drop(location, env)
-        present = places.generations(location, env)
-        base = places.load(location, env) if present else nothing(env, embedder)
+        known = places.generations(location, env)
+        base = places.load(location, env) if known else nothing(env, embedder)
         base.generation.check_embedder(embedder.name)
         new = [distinct[i] for i in sorted(distinct) if i not in base.trajectories]
         skipped = len(trajectories) - left_out - len(new)
         if not new:
             places.publish(location, base, on_progress)
             return BuildResult(env, base.generation, base.batches, base.rows, 0, skipped, left_out)
-        known, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
+        vectors, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
         with _timed(seconds, "embed"):
-            _embed_all(known, texts_of(new), on_progress)
+            _embed_all(vectors, texts_of(new), on_progress)
         with _timed(seconds, "form"):
             how: Any = {"on_progress": on_progress, "env_class": env_class, "left_out": left_out}
-            contents = form(new, options, known, reasoner_for(known), base, **how)
-        del known  # the contents have its vectors
+            contents = form(new, options, vectors, reasoner_for(vectors), base, **how)
+        del vectors  # the contents have its vectors
         give_back()
         with _timed(seconds, "store"):
-            places.commit(location, contents, present, on_progress)
+            places.commit(location, contents, on_progress)
     made, counts = contents.generation, (len(new), skipped, left_out)
     return BuildResult(env, made, contents.batches, contents.rows, *counts, seconds)
 

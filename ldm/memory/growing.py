@@ -33,11 +33,10 @@ from ldm.memory.exact import Pending, Texts, texts_of
 from ldm.memory.filters import EVERYTHING, Filter, Outcomes, Where
 from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.index import Generation, check_embedder
+from ldm.memory.index import Generation, Place, check_embedder
 from ldm.memory.lessons import Known, nothing, rules_of
 from ldm.memory.places import refuse_server
 from ldm.memory.recalls import MARGIN, Recalls, Trial, arranged, unlike, weighed
-from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Mask, Rows, Vectors
@@ -563,7 +562,7 @@ class GrowingMemory:
         if base is None or base.record != newest:
             contents = record.load(self.location, self.env) if listed else before
             base = Memory(contents, self._embedder)
-        events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
+        events, place = self._log.read(base.contents.log, rated=True)
         pending = Pending(base.record, self._embedder, self._reasoner)
         made = _View(base, pending, {*base.contents.trajectories}, place, states)
         self._take(made, events)

@@ -118,6 +118,17 @@ class Generation:
         check_embedder(self.env, self.embedder, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
+
+    log: str = ""
+    end: Count = 0
+
+
+NOWHERE = Place()
+
+
 def check_embedder(env: str, recorded: str, given: str) -> None:
     """Raise MemoryStoreError unless the given embedder is the recorded one of a memory."""
     if given != recorded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from subprocess import PIPE, STDOUT
 from typing import Any
 
@@ -53,21 +52,12 @@ def writing(location: str) -> Any:
     return _keeper(location).writing(location)
 
 
-def commit(
-    location: str,
-    contents: Contents,
-    before: Sequence[Generation],
-    on_progress: OnProgress = lambda *_: None,
-    log: record.Place | None = None,
-) -> None:
-    """Make `contents` what readers see, after the generations `before`, and publish it in Chroma.
-
-    log: as in `record.Manifest`.
-    """
+def commit(location: str, contents: Contents, on_progress: OnProgress = lambda *_: None) -> None:
+    """Make `contents` what readers see, and publish it in Chroma."""
     if is_server(location):
-        server().commit(location, contents, before, on_progress)
+        server().commit(location, contents, on_progress)
         return
-    record.commit(location, contents, (*before, contents.generation), log)
+    record.commit(location, contents)
     publish(location, contents, on_progress)
 
 

@@ -37,7 +37,7 @@ import numpy as np
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError, did_you_mean
 from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
-from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights
+from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights, Place
 from ldm.memory.lessons import Contents, packed, unpacked
 from ldm.memory.rows import KINDS, TEXTS, Array, Bytes, Numbers, Rows
 from ldm.types import Count
@@ -69,23 +69,11 @@ held: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
-
-    log: str = ""
-    end: Count = 0
-
-
-NOWHERE = Place()
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
     """The manifest of a file.
 
     newest: the number of the newest generation that readers see; later ones were rolled back.
-    log: the place in the log of episodes before which every episode that can be remembered is in
-        this generation.
+    log: as in `Contents`.
     arrays: where each begins, its bytes, and their CRC-32.
     """
 
@@ -186,12 +174,6 @@ def manifest(folder: Path) -> Manifest | None:
     return _read_file(folder, _manifest)
 
 
-def log_read(folder: Path) -> Place:
-    """Return how far an environment's log is in its generations."""
-    listed = manifest(folder)
-    return listed.log if listed else NOWHERE
-
-
 def read(folder: Path) -> tuple[Manifest, Contents] | None:
     """Map an environment's file; return None if there is none.
 
@@ -211,7 +193,7 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
         raise missing(location, env)
     listed, contents = known
     chosen = chosen_of(listed.visible, env, generation)
-    return contents if contents.generation == chosen else contents.at(chosen)
+    return contents if contents.generation == chosen else contents.at(chosen.number)
 
 
 def chosen_of(present: Sequence[Generation], env: str, number: int | None) -> Generation:
@@ -269,6 +251,15 @@ def _read_file(folder: Path, read_of: Callable[[Bytes], T]) -> T | None:
         ) from error
 
 
+def manifest_of(
+    contents: Contents, arrays: dict[str, tuple[int, int, int]], newest: int | None = None
+) -> Manifest:
+    """Return the manifest of contents. newest: None for their last generation."""
+    last = contents.generation.number if newest is None else newest
+    known = contents.generations, contents.batches, contents.trained(), last, contents.log
+    return Manifest(FORMAT, *known, arrays)
+
+
 def _manifest(whole: Bytes) -> Manifest:
     """Return the manifest in the bytes of a file; raise ValueError or LdmError if it is damaged."""
     length, checksum = END.unpack(whole[-END.size :].tobytes())
@@ -308,7 +299,8 @@ def _whole(whole: Bytes) -> tuple[Manifest, Contents]:
     rows = Rows(newest.env, MappedTexts(content, ends), arrays, pasts, distinct)
     _check_numbers(rows)
     taught = unpacked(raw(RELEVANCE).data) if RELEVANCE in listed.arrays else None
-    return listed, Contents(newest, listed.batches, rows, listed.kinds, taught)
+    known = listed.batches, rows, listed.kinds, taught, listed.log
+    return listed, Contents(listed.generations, *known)
 
 
 def _check_numbers(rows: Rows) -> None:
@@ -406,24 +398,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def commit(
-    location: str,
-    contents: Contents,
-    generations: Sequence[Generation],
-    log: Place | None = None,
-    newest: int | None = None,
-) -> None:
+def commit(location: str, contents: Contents, newest: int | None = None) -> None:
     """Make `contents` what readers see; the caller holds the lock.
 
-    generations: all of them, that of `contents` last. log, newest: as in `Manifest`; None for the
-        present place, and for the last generation.
+    newest: as in `Manifest`; None for the last generation.
     """
     folder = folder_of(location, contents.generation.env)
     with store_errors(location):
         refuse_foreign(Path(location) / ENVIRONMENTS)
         folder.mkdir(parents=True, exist_ok=True)
-        log = log or log_read(folder)
-        written(folder / FILE, content_of(contents, generations, log, newest))
+        written(folder / FILE, content_of(contents, newest))
 
 
 def drop(location: str, env: str) -> None:
@@ -496,9 +480,7 @@ def _arrays_of(contents: Contents) -> dict[str, Array]:
     return arrays
 
 
-def content_of(
-    contents: Contents, generations: Sequence[Generation], log: Place, newest: int | None = None
-) -> Iterator[bytes | memoryview]:
+def content_of(contents: Contents, newest: int | None = None) -> Iterator[bytes | memoryview]:
     """Yield the bytes of a file; as in `commit`."""
     at, places = 0, dict[str, tuple[int, int, int]]()
     for name, array in _arrays_of(contents).items():
@@ -508,7 +490,5 @@ def content_of(
         padding = bytes(-len(content) % ALIGNED)
         yield padding
         at += len(content) + len(padding)
-    kinds, last = contents.trained(), len(generations) - 1 if newest is None else newest
-    made = FORMAT, tuple(generations), contents.batches, kinds, last, log, places
-    text = records.dumps(Manifest(*made)).encode()
+    text = records.dumps(manifest_of(contents, places, newest)).encode()
     yield text + END.pack(len(text), zlib.crc32(text))

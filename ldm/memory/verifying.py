@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import get_args
 
 import numpy as np
@@ -12,7 +12,6 @@ from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
 from ldm.memory.chroma import is_server
-from ldm.memory.index import Generation
 from ldm.memory.lessons import Contents
 from ldm.memory.log import EpisodeLog
 from ldm.memory.rows import CODED, value_of
@@ -43,8 +42,7 @@ def verify(location: str, env: str, embedder: Embedder | None = None) -> list[st
     Raises MemoryStoreError if there is no memory or it cannot be read at all.
     """
     contents = places.load(location, env)
-    present = places.generations(location, env)
-    problems = problems_of(contents, present)
+    problems = problems_of(contents)
     if embedder is not None:
         problems += _text_problems(contents, embedder)
     if is_server(location):
@@ -58,17 +56,13 @@ def verify(location: str, env: str, embedder: Embedder | None = None) -> list[st
     return problems
 
 
-def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
-    """Return the problems within the contents of a memory's newest generation.
-
-    present: all its generations.
-    """
+def problems_of(contents: Contents) -> list[str]:
+    """Return the problems within the contents of a memory's newest generation."""
     problems = []
-    made = {(one.env, one.embedder, one.dimension) for one in present}
-    if len(made) > 1 or present[-1] != contents.generation:
+    if len({(one.env, one.embedder, one.dimension) for one in contents.generations}) > 1:
         problems.append("its generations are not those of one memory")
-    for one in present:
-        held = contents.at(one)
+    for one in contents.generations:
+        held = contents.at(one.number)
         digest = held.rows.digest(one, held.batches)
         if (len(held.rows), digest) != (one.tuples, one.digest):
             problems.append(f"generation {one.number} does not match its record")

@@ -89,24 +89,17 @@ def known_generations(target: str) -> dict[str, tuple[Generation, ...]]:
         return {env: answer for env, answer in present.items() if answer}
 
 
-def commit(
-    address: str,
-    contents: Contents,
-    before: Sequence[Generation],
-    on_progress: OnProgress = lambda *_: None,
-) -> None:
-    """Add a generation to a memory; the caller holds the lock.
-
-    contents: all of it. before: the earlier generations.
+def commit(address: str, contents: Contents, on_progress: OnProgress = lambda *_: None) -> None:
+    """Add a generation to a memory, which has those before it; the caller holds the lock.
 
     Raises MemoryStoreError if the memory has changed since.
     """
     env = contents.generation.env
-    if generations(address, env) != tuple(before):
+    if generations(address, env) != contents.generations[:-1]:
         raise MemoryStoreError(
             f"The memory of {env} at {address} has changed meanwhile.", "Repeat the command."
         )
-    chroma.publish(contents, address, on_progress, generations=(*before, contents.generation))
+    chroma.publish(contents, address, on_progress)
 
 
 def generations(address: str, env: str) -> tuple[Generation, ...]:
@@ -203,7 +196,8 @@ def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
             " and batches that were written.",
             "Publish it again from its record, or build it again with --rebuild.",
         )
-    return Contents(record, batches, rows, snapshot.listed.kinds if snapshot.newest else None)
+    known = snapshot.listed.generations[: record.number + 1]
+    return Contents(known, batches, rows, snapshot.listed.kinds if snapshot.newest else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def memories(folder: Path) -> list[Subject]:
 
 def _of_pack(path: Path) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
-        contents, _ = read_pack(path, Path(folder))
+        contents = read_pack(path, Path(folder))
         return [*contents.rows] if contents else []
 
 

@@ -19,7 +19,6 @@ from ldm import text
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
-from ldm.memory.index import Generation
 from ldm.memory.lessons import Contents
 from ldm.servers import ServerMemory, known_generations, load
 from ldm.types import History, Outcome
@@ -36,10 +35,7 @@ TOKEN = "s3cret-t0ken"
 
 def recorded(contents: Contents, number: int, **changes: Any) -> Contents:
     """The contents as generation `number`, with its digest."""
-    generation = replace(contents.generation, number=number, **changes)
-    generation = replace(generation, tuples=len(contents.rows))
-    digest = contents.rows.digest(generation, contents.batches)
-    return replace(contents, generation=replace(generation, digest=digest), kinds=None)
+    return contents.made(replace(contents.generation, number=number, **changes))
 
 
 @pytest.fixture(scope="package")
@@ -77,8 +73,8 @@ def varied(formed: Contents) -> Contents:
     return recorded(extended, 1, hidden=hidden, origin="refined")
 
 
-def published(contents: Contents, target: str, *generations: Generation, **options: Any) -> str:
-    publish(contents, target, generations=generations, **options)
+def published(contents: Contents, target: str, **options: Any) -> str:
+    publish(contents, target, **options)
     return target
 
 
@@ -103,7 +99,7 @@ def test_a_forked_process_does_not_hang_in_chroma(formed: Contents, tmp_path: Pa
 
 class TestPublished:
     def test_reads_back_whole(self, at: Places, varied: Contents, formed: Contents) -> None:
-        target = published(varied, at(), formed.generation, varied.generation)
+        target = published(varied, at())
         read = load(target, "toy")
         assert [*read.rows] == [*varied.rows]
         one, other = (x.rows.vectors_of(slice(None)) for x in (read, varied))
@@ -134,7 +130,7 @@ class TestPublished:
     def test_an_earlier_generation_is_recalled(
         self, at: Places, varied: Contents, formed: Contents
     ) -> None:
-        target = published(varied, at(), formed.generation, varied.generation)
+        target = published(varied, at())
         files, server = Memory(formed, EMBEDDER), ServerMemory(target, "toy", EMBEDDER, 0)
         for goal, observation in states(varied)[::5]:
             assert server.retrieve(goal, observation) == files.retrieve(goal, observation)
@@ -190,7 +186,7 @@ class TestPublished:
             put(collection, rows)
 
         monkeypatch.setattr(chroma, "put_rows", counted)
-        published(varied, target, formed.generation, varied.generation)
+        published(varied, target)
         new = {one.id for one in varied.rows.tuples if one.generation}
         assert new < {*written}
         assert len(written) < len(varied.rows) / 2  # equal texts, and trajectories with hidden ones
@@ -233,7 +229,7 @@ class TestPublished:
         place, target = str(tmp_path / "memory"), str(tmp_path / "chroma")
         named = replace(formed.generation, env="other")
         with record.writing(place):
-            record.commit(place, replace(formed, generation=named), [named])
+            record.commit(place, replace(formed, generations=(named,)))
         published(formed, target, memory=place)
         assert [differences(one, target) for one in (formed, inspect(place, "other"))] == [[], []]
 
@@ -313,10 +309,10 @@ def test_a_directory_with_other_files_or_a_link_is_refused(
 class TestAMemoryOnAServer:
     def test_grows_by_generations(self, server: str, formed: Contents, varied: Contents) -> None:
         with places.writing(server):
-            places.commit(server, formed, ())
-            places.commit(server, varied, (formed.generation,))
+            places.commit(server, formed)
+            places.commit(server, varied)
             with pytest.raises(MemoryStoreError, match="has changed meanwhile"):
-                places.commit(server, varied, (formed.generation,))
+                places.commit(server, varied)
         assert [*load(server, "toy").rows] == [*varied.rows]
         assert differences(varied, server) == []
 
@@ -331,7 +327,7 @@ class TestAMemoryOnAServer:
                 pass
             monkeypatch.setattr("ldm.servers.STALE", -1.0)  # that of a process that was killed
             with places.writing(server):
-                places.commit(server, formed, ())
+                places.commit(server, formed)
             # The end of the lock that was taken over is no error.
         assert known_generations(server) == {"toy": (formed.generation,)}
 
