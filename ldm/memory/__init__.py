@@ -25,7 +25,7 @@ from ldm.memory import places
 from ldm.memory.changes import extend, hide, rollback
 from ldm.memory.chroma import is_server
 from ldm.memory.formation import FormationOptions, build
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, Kinds
 from ldm.memory.lessons import Contents, relevance_of, rules_of
 from ldm.memory.places import environments, generations, load
 from ldm.memory.retrieval import Query, Retriever
@@ -185,8 +185,8 @@ class Memory:
         return relevance_of(self.contents.recallable, seed, localize, wording)
 
     @cached_property
-    def _kinds(self) -> KindClassifier:
-        return KindClassifier(self.contents.trained())
+    def _kinds(self) -> Kinds:
+        return self.contents.trained()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -216,7 +216,7 @@ class Memory:
 
         Otherwise it is predicted from the memory's goals.
         """
-        return stated if stated in self._kinds.names else self._kinds(goal)
+        return stated if stated in self._kinds.kinds else self._kinds.of(goal)
 
     def batches_for(self, goal: str, limit: int = 0, kind: str = "") -> tuple[str, ...]:
         """Return the ids of the batch memories for the goal's kind, mixed ones included.

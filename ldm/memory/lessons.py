@@ -13,16 +13,7 @@ import numpy as np
 
 from ldm import records
 from ldm.embed import Embedder
-from ldm.memory.index import (
-    NOWHERE,
-    BatchIndex,
-    Generation,
-    IndexedTuple,
-    KindWeights,
-    OnProgress,
-    Place,
-    trained,
-)
+from ldm.memory.index import NOWHERE, BatchIndex, Generation, IndexedTuple, Kinds, OnProgress, Place
 from ldm.memory.rows import CODED, Mask, Rows, RowsBuilder, Vectors
 from ldm.parallel import cached
 from ldm.reason import shortened
@@ -198,7 +189,7 @@ class Contents:
     generations: tuple[Generation, ...]
     batches: tuple[BatchIndex, ...]
     rows: Rows
-    kinds: KindWeights | None = None
+    kinds: Kinds | None = None
     relevance: Relevance | None = None
     log: Place = NOWHERE
 
@@ -222,12 +213,12 @@ class Contents:
         """The tuples that the generation does not hide."""
         return self.rows.take(self.visible)
 
-    def trained(self) -> KindWeights:
+    def trained(self) -> Kinds:
         """Return the kind classifier, trained if it is not yet: on all tuples if none is seen."""
         if self.kinds is not None:
             return self.kinds
         rows = self.recallable if self.visible.any() else self.rows
-        return trained(frozenset(rows.pairs("goal", "kind")))
+        return Kinds.trained(frozenset(rows.pairs("goal", "kind")))
 
     def learnt(self) -> Relevance:
         """Return what the tuples teach, learnt if it is not yet."""

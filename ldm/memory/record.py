@@ -37,7 +37,7 @@ import numpy as np
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError, did_you_mean
 from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
-from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights, Place
+from ldm.memory.index import FORMAT, BatchIndex, Generation, Kinds, Place
 from ldm.memory.lessons import Contents, packed, unpacked
 from ldm.memory.rows import KINDS, TEXTS, Array, Bytes, Numbers, Rows
 from ldm.types import Count
@@ -80,7 +80,7 @@ class Manifest:
     format: int
     generations: tuple[Generation, ...]
     batches: tuple[BatchIndex, ...]
-    kinds: KindWeights
+    kinds: Kinds
     newest: Count
     log: Place
     arrays: dict[str, tuple[Count, Count, Count]]

@@ -22,7 +22,7 @@ from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma
 from ldm.memory.chroma import Row, Store, chroma_errors
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, Kinds, OnProgress
 from ldm.memory.lessons import Contents, unpacked
 from ldm.memory.record import Manifest, chosen_of
 from ldm.memory.retrieval import Query, Retriever, Tree, score
@@ -337,9 +337,9 @@ class ServerMemory(Memory):
         return _ServerRetriever(self._store, self._snapshot, self.batches)
 
     @cached_property
-    def _kinds(self) -> KindClassifier:
+    def _kinds(self) -> Kinds:
         newest, listed = self._snapshot.newest, self._snapshot.listed
-        return KindClassifier(listed.kinds if newest else self.contents.trained())
+        return listed.kinds if newest else self.contents.trained()
 
     def __len__(self) -> int:
         return self.record.tuples
