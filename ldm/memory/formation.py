@@ -20,7 +20,7 @@ from ldm.embed.caching import CachingEmbedder
 from ldm.errors import LdmError
 from ldm.memory import places
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
-from ldm.memory.lessons import EMBEDDED, Contents, nothing
+from ldm.memory.lessons import EMBEDDED, Contents
 from ldm.memory.rows import Rows
 from ldm.parallel import both, give_back, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
@@ -320,9 +320,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     with places.writing(location):
         if rebuild:
             places.drop(location, env)
-        known = places.generations(location, env)
-        base = places.load(location, env) if known else nothing(env, embedder)
-        base.generation.check_embedder(embedder.name)
+        base = places.newest(location, env, embedder)
         new = [distinct[i] for i in sorted(distinct) if i not in base.trajectories]
         skipped = len(trajectories) - left_out - len(new)
         if not new:

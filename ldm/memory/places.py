@@ -7,11 +7,12 @@ from subprocess import PIPE, STDOUT
 from typing import Any
 
 from ldm import registry
+from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, record
 from ldm.memory.chroma import is_server
 from ldm.memory.index import Generation, OnProgress
-from ldm.memory.lessons import Contents
+from ldm.memory.lessons import Contents, nothing
 from ldm.parallel import process_of
 
 #: The fewest tuples for which the start of a process is worth its second.
@@ -42,6 +43,17 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
     Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
     """
     return _keeper(location).load(location, env, generation)  # type: ignore[no-any-return]
+
+
+def newest(location: str, env: str, embedder: Embedder) -> Contents:
+    """Return the newest generation of `env`, or what there is before the first one.
+
+    Raises MemoryStoreError if it was built with another embedder.
+    """
+    known = generations(location, env)
+    contents = load(location, env) if known else nothing(env, embedder)
+    contents.generation.check_embedder(embedder.name)
+    return contents
 
 
 def writing(location: str) -> Any:
