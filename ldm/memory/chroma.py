@@ -5,7 +5,8 @@ Each environment has four collections, `ldm.<environment>.<part>`:
 - tuples: a row per tuple that the newest generation recalls, with the id of the tuple. Its vector
   is [goal; observation], each half of unit length. In its space (l2, the squared distance) a query
   with such a vector gives 4 - 4 · similarity, so the nearest are the most similar (LDM² Eq. 3). The
-  document holds goal, observation and action; the metadata hold what to filter by.
+  document holds goal, observation and action; the metadata hold what to filter by, and the tuple
+  in its cell as JSON.
 - hidden: the same for the tuples that the newest generation does not recall.
 - types: a row per goal type and observation type (§3.2), with the centroid as its vector.
 - records: texts in parts: the manifest as in `ldm.memory.record`, on a server also what the tuples
@@ -35,8 +36,8 @@ from ldm.memory import record
 from ldm.memory.index import FORMAT, NOWHERE, Generation, IndexedTuple, OnProgress, check_embedder
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
-from ldm.memory.rows import Mask, Numbers, Rows, Span, Vectors, fields_of, id_of
-from ldm.reason import PAST_OBSERVATION
+from ldm.memory.rows import Mask, Numbers, Span, Vectors, id_of
+from ldm.records import adapter
 from ldm.text import bare_url, guard, is_trusted, redacted, url_secrets
 from ldm.types import stable_hash
 
@@ -54,10 +55,10 @@ ANSWER, REPLY = 20.0, 300.0
 INDEX_HEADER = struct.Struct("<i4Q")
 #: Everything of a row.
 ALL = ["metadatas", "documents", "embeddings"]
-#: Columns of texts that rows can be filtered by, and their names there.
+#: What rows can be filtered by, and its name in a tuple.
 NAMED = {
-    **{name: name for name in ("goal", "action", "kind", "batch", "source", "origin")},
-    **{"task_id": "task", "trajectory_id": "trajectory"},
+    **{name: name for name in ("goal", "action", "kind", "source", "origin", "step", "generation")},
+    **{"task": "task_id", "trajectory": "trajectory_id"},
 }
 #: Characters of one part of a text.
 PART = 1_000_000
@@ -348,7 +349,6 @@ class TupleRows:
         self._rows = rows = contents.rows
         self._indices = {batch.id: batch for batch in contents.batches}
         self.hidden = rows.named(contents.generation.hidden)
-        self._before = _steps_before(rows, self.hidden)
         self._same = np.unique(rows.same_texts(), return_inverse=True)[1]
         won = rows.with_outcome(lambda x: x is not None and not x.fell_short)
         lost = rows.with_outcome(lambda x: x is not None and x.score <= 0)
@@ -362,16 +362,13 @@ class TupleRows:
     def changed(self, before: Generation) -> tuple[Mask, Mask]:
         """Return masks of what the generation after `before` changes, and of what it moves.
 
-        Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
-        shares: their counts and links do. Those that were hidden or seen before move.
+        Rows change that are new, become hidden or seen, or whose texts such a row shares: their
+        counts do. Those that were hidden or seen before move.
         """
         new = self._rows.columns["generation"] > before.number
         moved = ~new & (self._rows.named(before.hidden) != self.hidden)
         changed = new | moved
-        trajectories = self._rows.columns["trajectory_id"]
-        related = np.isin(self._same, self._same[changed])
-        related |= np.isin(trajectories, trajectories[changed])
-        return related, moved
+        return np.isin(self._same, self._same[changed]), moved
 
     def part(self, numbers: Numbers) -> list[Row]:
         """Return the rows of these tuples."""
@@ -381,14 +378,14 @@ class TupleRows:
 
     def _row(self, i: int, indexed: IndexedTuple, vector: Vectors) -> Row:
         one, (batch, g, o) = indexed.tuple, indexed.cell
-        goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
+        goal_type = self._indices[batch].goal_types[g]
         key = one.goal, one.observation, one.action
         metadata: dict[str, Any] = {
-            **{name: texts[column] for column, name in NAMED.items()},
-            **{"goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
+            **{name: getattr(one, field) for name, field in NAMED.items()},
+            **{"batch": batch, "goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
             "observation_type": goal_type.observation_types[o],
             "observation_type_id": f"{batch}/{g}/{o}",
-            **{"step": one.step, "generation": one.generation, "same": stable_hash(*key)},
+            **{"same": stable_hash(*key), "ldm": adapter(IndexedTuple).dump_json(indexed).decode()},
             **{name: counts[self._same[i]] for name, counts in self._evidence.items()},
         }
         if one.outcome is not None:
@@ -399,43 +396,8 @@ class TupleRows:
             metadata["time"] = round(one.time, 3)  # Chroma may change the last bit of more digits
         for prefix, labels in (("scope", one.scope), ("tag", one.tags)):
             metadata |= {f"{prefix}_{name}": value for name, value in labels}
-        # What nobody filters by.
-        rest: dict[str, Any] = {
-            name: text for name, text in texts.items() if name not in (*NAMED, "observation")
-        }
-        if (before := self._before[i]) >= 0:
-            rest["before"] = id_of(int(self._rows.columns["id"][before]))
-        else:
-            rest["past"] = one.history.past
-        rest = {name: value for name, value in rest.items() if value}
-        metadata["ldm"] = json.dumps(rest, ensure_ascii=False)
-        return Row(one.id, vector, document_of(*key), metadata)
-
-
-def document_of(goal: str, observation: str, action: str) -> str:
-    """Return the document of a tuple."""
-    return f"goal: {goal}\nobservation: {observation}\naction: {action}"
-
-
-def _steps_before(rows: Rows, hidden: Mask) -> list[int]:
-    """Return for each tuple the one of the step before, whose past and pair are its past, or -1.
-
-    So a row need not repeat the steps that other rows of its trajectory hold.
-    """
-    columns, texts = rows.columns, rows.distinct("observation")
-    cut = {i: text[:PAST_OBSERVATION] for i, text in texts.items()}
-    names = ("trajectory_id", "past", "observation", "action")
-    steps = list(zip(*(columns[name].tolist() for name in names), strict=True))
-    ends: dict[tuple[int, int, str, int], int] = {}
-    for i, (trajectory, past, observation, action) in enumerate(steps):
-        if not hidden[i]:
-            ends.setdefault((trajectory, past, cut[observation], action), i)
-    before = [-1] * len(steps)
-    for i, (trajectory, past, *_) in enumerate(steps):
-        if past >= 0:
-            parent, observation, action = rows.pasts[past].tolist()
-            before[i] = ends.get((trajectory, parent, rows.texts[observation], action), -1)
-    return before
+        document = f"goal: {one.goal}\nobservation: {one.observation}\naction: {one.action}"
+        return Row(one.id, vector, document, metadata)
 
 
 def type_rows(contents: Contents) -> list[Row]:

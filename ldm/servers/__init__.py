@@ -8,16 +8,17 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ldm import records
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma
@@ -26,10 +27,10 @@ from ldm.memory.index import BatchIndex, Generation, IndexedTuple, Kinds, OnProg
 from ldm.memory.lessons import Contents, unpacked
 from ldm.memory.record import Manifest, chosen_of
 from ldm.memory.retrieval import Query, Retriever, Tree, score
-from ldm.memory.rows import Rows, RowsBuilder, Span, Vectors, row_of
-from ldm.reason import PAST_OBSERVATION, TypeView
+from ldm.memory.rows import Rows, RowsBuilder, Span, Vectors
+from ldm.reason import TypeView
 from ldm.reason.relevance import Relevance
-from ldm.types import Past, Recall, StateActionTuple, stable_seed
+from ldm.types import Recall, stable_seed
 
 #: The collection that a writer creates, and the seconds after which it counts as a dead one's.
 LOCK, STALE = "ldm.lock", 1_800.0
@@ -37,8 +38,8 @@ LOCK, STALE = "ldm.lock", 1_800.0
 AROUND, ASKED, READ = 256, 64, 16
 #: Difference of a similarity to the one that Chroma's distance, a rounded sum, stands for.
 MARGIN = 1e-5
-#: Rows, and trajectories with the links of their steps, that are cached.
-KEPT_ROWS, KEPT_TRAJECTORIES = 5_000, 1_000
+#: Rows that are cached.
+KEPT_ROWS = 5_000
 
 #: Attempts of a request, and the seconds before the second one.
 REQUESTS, PAUSE = 4, 0.1
@@ -183,13 +184,11 @@ class _Snapshot:
 
 def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
     record, batches = snapshot.record, snapshot.batches
-    held = [
-        _Held.of(row, store.env)
-        for part in ("tuples", "hidden")
-        for row in store.rows(part)
-        if snapshot.shows(row.metadata)
-    ]
-    rows = _collected(held, record)
+    builder = RowsBuilder(Rows.empty(record.env, record.dimension))
+    for part in ("tuples", "hidden"):
+        held = [_Held.of(row) for row in store.rows(part) if snapshot.shows(row.metadata)]
+        builder.add_rows((x.row for x in held), (x.vector.reshape(2, -1) for x in held))
+    rows = builder.collected()
     if len(rows) != record.tuples or rows.digest(record, batches) != record.digest:
         raise MemoryStoreError(
             f"The memory of {store.env} at {store.location} is damaged: it does not hold the tuples"
@@ -202,73 +201,29 @@ def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A tuple that was read. The past of `row` is empty; `before` and `past` tell it."""
+    """A tuple that was read."""
 
     row: IndexedTuple
     vector: Vectors
     metadata: Mapping[str, Any]
-    before: str
-    past: Past
     id: str
 
     @classmethod
-    def of(cls, row: Row, env: str) -> _Held:
+    def of(cls, row: Row) -> _Held:
         """Return the tuple of a row."""
-        m = row.metadata
-        rest = json.loads(m["ldm"])
-        goal_type, observation_type = m["observation_type_id"].rsplit("/", 2)[1:]
-        texts = {**rest, **{column: m[name] for column, name in chroma.NAMED.items()}}
-        texts["observation"] = _observation_in(row.document, m["goal"], m["action"])
-        numbers = {
-            **{"step": m["step"], "generation": m["generation"], "time": m.get("time", 0.0)},
-            **{"goal_type": int(goal_type), "observation_type": int(observation_type)},
-        }
-        indexed = row_of(env, texts, numbers, ())
-        past = tuple((observation, action) for observation, action in rest.get("past", ()))
-        return cls(indexed, row.vector, m, rest.get("before", ""), past, row.id)
+        indexed = records.loads(row.metadata["ldm"], IndexedTuple)
+        return cls(indexed, row.vector, row.metadata, row.id)
 
     @property
-    def source(self) -> StateActionTuple:
-        """The tuple without its past."""
-        return self.row.tuple
+    def trajectory(self) -> str:
+        """The id of its trajectory."""
+        return self.row.tuple.trajectory_id
 
     def similarity(self, query: Query) -> float:
         """Return the similarity to a query."""
         goal, observation = np.split(self.vector, 2)
         near = np.vecdot(goal, query.goal_vector)
         return float(score(near, np.vecdot(observation, query.observation_vector)))
-
-
-def _observation_in(document: str, goal: str, action: str) -> str:
-    """Return the observation in a document."""
-    observation = document[len(f"goal: {goal}\nobservation: ") : -len(f"\naction: {action}")]
-    if chroma.document_of(goal, observation, action) != document:
-        raise ValueError("the document of a tuple does not fit its goal and action")
-    return observation
-
-
-def _collected(held: Iterable[_Held], record: Generation) -> Rows:
-    """Return whole trajectories that were read as rows."""
-    links = {one.id: one for one in held}
-    builder = RowsBuilder(Rows.empty(record.env, record.dimension))
-    for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
-        row = replace(one.row, tuple=_with_past(one.source, _past(one, links)))
-        builder.add_rows([row], [one.vector.reshape(2, -1)])
-    return builder.collected()
-
-
-def _with_past(one: StateActionTuple, past: Past) -> StateActionTuple:
-    """Return a tuple with its past."""
-    return replace(one, history=replace(one.history, past=past))
-
-
-def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
-    """Return the past of a tuple. links: the tuples of its trajectory by id."""
-    later = []
-    while one.before:
-        one = links[one.before]
-        later.append((one.source.observation[:PAST_OBSERVATION], one.source.action))
-    return (*one.past, *reversed(later))
 
 
 def drop(address: str, env: str) -> None:
@@ -361,7 +316,7 @@ class ServerMemory(Memory):
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever
         before, ids, whole = self._hidden, frozenset(tuples), frozenset(trajectories)
-        view._hidden = lambda one: before(one) or one.id in ids or one.source.trajectory_id in whole
+        view._hidden = lambda one: before(one) or one.id in ids or one.trajectory in whole
         return view
 
     def sample(self, k: int, seed: int) -> list[Recall]:
@@ -390,18 +345,10 @@ class _ServerRetriever(Retriever):
         Tree.__init__(self, batches, sorted({*views, *(one[:1] for one in views)}))
         self._views = views
         self._rows_by_id: dict[str, _Held] = {}
-        self._links: dict[str, dict[str, _Held]] = {}
 
     def view(self, span: Span) -> TypeView:
         """Return a type, as it was published."""
         return self._views[span]
-
-    def _get(
-        self, parts: Sequence[str], *, include: Sequence[str] = chroma.ALL, **what: Any
-    ) -> list[Row]:
-        """Return the rows with some ids or some metadata."""
-        pages = (self._store.answered(part, "get", include=list(include), **what) for part in parts)
-        return [row for page in pages if page is not None for row in chroma.rows_of(page)]
 
     @property
     def _parts(self) -> list[str]:
@@ -434,7 +381,7 @@ class _ServerRetriever(Retriever):
                 ready = [entry for entry in waiting if -entry[0] > bound]
                 waiting = waiting[len(ready) :]
                 yield [
-                    (one, -similarity, one.source.trajectory_id, one.metadata["same"])
+                    (one, -similarity, one.trajectory, one.metadata["same"])
                     for similarity, _, one in ready
                     if not hidden(one)
                 ]
@@ -478,46 +425,17 @@ class _ServerRetriever(Retriever):
         if len(self._rows_by_id) > KEPT_ROWS:
             self._rows_by_id = {}
         if missing := [name for name in names if name not in self._rows_by_id]:
-            held = (_Held.of(row, self._store.env) for row in self._get(self._parts, ids=missing))
-            self._rows_by_id |= {one.id: one for one in held}
+            what = {"ids": missing, "include": chroma.ALL}
+            pages = (self._store.answered(part, "get", **what) for part in self._parts)
+            found = [row for page in pages if page is not None for row in chroma.rows_of(page)]
+            self._rows_by_id |= {row.id: _Held.of(row) for row in found}
         rows = (self._rows_by_id.get(name) for name in names)
         return [row for row in rows if row is not None and self._snapshot.shows(row.metadata)]
 
-    def search(
-        self, query: Query, batches: Sequence[str], k: int, hidden: Any = None
-    ) -> list[Recall]:
-        """Return the best `k` recalls over `batches`, as `Retriever.search`."""
-        recalls = super().search(query, batches, k, hidden)
-        return self._whole_recalls(recalls)
-
     def recall(self, row: Any, similarity: float, fallback: Any = "") -> Recall:
-        """Return a row as a recall, without its past."""
+        """Return a row as a recall."""
         names = row.metadata["goal_type"], row.metadata["observation_type"]
-        return Recall(row.source, similarity, row.row.batch, *names, fallback, row.id)
-
-    def _whole_recalls(self, recalls: Sequence[Recall]) -> list[Recall]:
-        """Return the recalls with their pasts."""
-        links = self._linked({one.tuple.trajectory_id: one.id for one in recalls if one.tuple.step})
-        whole = []
-        for one in recalls:
-            steps = links.get(one.tuple.trajectory_id, {})
-            past = _past(steps[one.id], steps) if one.id in steps else ()
-            whole.append(replace(one, tuple=_with_past(one.tuple, past)))
-        return whole
-
-    def _linked(self, trajectories: Mapping[str, str]) -> dict[str, dict[str, _Held]]:
-        """Return the tuples of trajectories by id. trajectories: with a tuple that each has."""
-        if len(self._links) > KEPT_TRAJECTORIES:
-            self._links = {}
-        missing = [t for t, one in trajectories.items() if one not in self._links.get(t, {})]
-        if missing:
-            links: dict[str, dict[str, _Held]] = {name: {} for name in missing}
-            where = {"trajectory": {"$in": missing}}
-            for row in self._get(["tuples", "hidden"], include=chroma.ALL[:2], where=where):
-                one = _Held.of(row, self._store.env)
-                links[one.source.trajectory_id][one.id] = one
-            self._links |= links
-        return {name: self._links[name] for name in trajectories}
+        return Recall(row.row.tuple, similarity, row.row.batch, *names, fallback, row.id)
 
     def sample(self, k: int, seed: int, hidden: _Hidden) -> list[Recall]:
         """Return `k` random recalls."""
@@ -525,4 +443,4 @@ class _ServerRetriever(Retriever):
         names = sorted(name for page in pages for name in page["ids"])
         random.Random(seed).shuffle(names)
         drawn = (one for name in names for one in self._read([name]) if not hidden(one))
-        return self._whole_recalls([self.recall(one, 0.0) for one in islice(drawn, k)])
+        return [self.recall(one, 0.0) for one in islice(drawn, k)]
