@@ -24,8 +24,6 @@ from ldm.types import Count, StateActionTuple
 FORMAT = 9
 #: Called with (stage, done, total) to report progress.
 OnProgress = Callable[[str, int, int], None]
-#: (batch, goal type, observation type).
-Cell = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +52,6 @@ class BatchIndex:
     goal_types: tuple[GoalType, ...]
     reasoner: str = ""
 
-    def cells(self) -> frozenset[Cell]:
-        """Return its cells; purging may have emptied some."""
-        return frozenset(
-            (self.id, g, o)
-            for g, goal_type in enumerate(self.goal_types)
-            for o in range(len(goal_type.observation_types))
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class IndexedTuple:
@@ -73,7 +63,7 @@ class IndexedTuple:
     observation_type: Count
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> tuple[str, int, int]:
         """(batch, goal type, observation type)."""
         return self.batch, self.goal_type, self.observation_type
 

@@ -217,12 +217,7 @@ def missing(location: str, env: str) -> MemoryStoreError:
             f"{location} holds only pending additions of {env}, and no generation yet.",
             "Make one with `ldm memory fold`, or in Python with fold().",
         )
-    names = environments(location)
-    if env in names:
-        return MemoryStoreError(
-            f"{location} holds no complete generation of {env} yet.",
-            "Wait until `ldm build-memory` has ended, or run it again.",
-        )
+    names = [name for name in environments(location) if name != env]
     holds = f"It holds {', '.join(names)}. " if names else ""
     return MemoryStoreError(
         f"{location} holds no memory of {env}.",

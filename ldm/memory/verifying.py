@@ -98,7 +98,12 @@ def _cell_problems(contents: Contents) -> Iterator[str]:
     filled = contents.rows.spans().keys()
     if {one[0] for one in filled} != {batch.id for batch in contents.batches}:
         yield "its batches do not match its tuples"
-    known = {cell for batch in contents.batches for cell in batch.cells()}
+    known = {
+        (batch.id, g, o)
+        for batch in contents.batches
+        for g, goal_type in enumerate(batch.goal_types)
+        for o in range(len(goal_type.observation_types))
+    }
     if wrong := {one for one in filled if len(one) == 3} - known:
         yield f"there are tuples in cells that do not exist: {sorted(wrong)}"
 

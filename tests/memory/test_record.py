@@ -110,7 +110,7 @@ class TestReading:
         path.unlink()
         match damage:
             case "removed":
-                with pytest.raises(MemoryStoreError, match="no complete generation of toy"):
+                with pytest.raises(MemoryStoreError, match="holds no memory of toy"):
                     inspect(copy, "toy")
                 return
             case "empty":
