@@ -10,7 +10,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -71,35 +71,19 @@ def failed(trajectory: Trajectory) -> bool:
     return trajectory.success is not None and trajectory.score <= 0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPlan:
-    """A batch to be formed. kind: "" for a mixed one."""
-
-    id: str
-    kind: str
-    trajectories: tuple[Trajectory, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FormedBatch:
-    """A batch memory M_b: its index and its tuples in the order of trajectories and steps."""
-
-    index: BatchIndex
-    rows: tuple[IndexedTuple, ...]
-
-
 def plan_batches(
     trajectories: Iterable[Trajectory], options: FormationOptions, existing: Iterable[str] = ()
-) -> tuple[BatchPlan, ...]:
+) -> dict[str, tuple[Trajectory, ...]]:
     """Divide N trajectories into n batches of about B (LDM² §3.1), independent of their order.
+
+    Returns the trajectories of each batch, all of one kind, by its id.
 
     existing: ids of the memory's batches; new ones get the next free numbers.
     """
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         groups.setdefault(trajectory.task.kind, []).append(trajectory)
-    used = set(existing)
-    plans = []
+    used, plans = set(existing), dict[str, tuple[Trajectory, ...]]()
     for kind in sorted(groups):
         members = sorted(groups[kind], key=lambda t: t.id)
         random.Random(stable_seed(options.seed, kind)).shuffle(members)
@@ -110,8 +94,8 @@ def plan_batches(
             used.add(name)
             # Near-equal sizes, because a small last batch would be a poor memory.
             start, end = len(members) * i // count, len(members) * (i + 1) // count
-            plans.append(BatchPlan(name, kind, tuple(members[start:end])))
-    return tuple(plans)
+            plans[name] = tuple(members[start:end])
+    return plans
 
 
 def tuples_of(
@@ -189,35 +173,32 @@ def _values(score: float, rewards: Sequence[float]) -> list[float]:
 
 
 def form_batch(
-    plan: BatchPlan,
+    name: str,
+    trajectories: Sequence[Trajectory],
     reasoner: Reasoner,
     generation: int,
     tuples_from: Callable[[Trajectory], list[StateActionTuple]] | None = None,
-) -> FormedBatch:
-    """Form the batch memory of `plan`: tuples, goal types, and observation types within each.
+) -> tuple[BatchIndex, list[IndexedTuple]]:
+    """Form a batch memory M_b: tuples, goal types, and observation types within each.
 
     This is LDM² §3.2 with Eq. 7 (goal index) and Eq. 8 (an observation index per goal type).
 
+    Returns its index, and its tuples in the order of trajectories and steps.
+
+    name: its id. trajectories: of one kind.
     generation: of the tuples.
     tuples_from: makes a trajectory's tuples, in any thread; None for `tuples_of` as it is.
     """
     made_by = tuples_from or (lambda one: tuples_of(one, reasoner, generation))
     by_trajectory, (goal_types, cells) = both(
-        lambda: map_concurrently(made_by, plan.trajectories, reasoner.concurrency),
-        lambda: _indexed(plan.trajectories, reasoner),
+        lambda: map_concurrently(made_by, trajectories, reasoner.concurrency),
+        lambda: _indexed(trajectories, reasoner),
         reasoner.concurrency,
     )
-    index = BatchIndex(
-        id=plan.id,
-        kind=plan.kind,
-        generation=generation,
-        trajectories=tuple(t.id for t in plan.trajectories),
-        goal_types=goal_types,
-        reasoner=reasoner.name,
-    )
+    kind, ids = trajectories[0].task.kind, tuple(one.id for one in trajectories)
+    index = BatchIndex(name, kind, generation, ids, goal_types, reasoner.name)
     tuples = [t for tuples in by_trajectory for t in tuples]
-    rows = tuple(IndexedTuple(t, plan.id, *cells[t.goal, t.observation]) for t in tuples)
-    return FormedBatch(index, rows)
+    return index, [IndexedTuple(t, name, *cells[t.goal, t.observation]) for t in tuples]
 
 
 def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_GoalTypes, _Cells]:
@@ -370,7 +351,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     number = base.generation.number + 1
     plans = plan_batches(new, options, [batch.id for batch in base.batches])
     formed = _formed(plans, options, reasoner, number, on_progress)
-    rows = [row for batch in formed for row in batch.rows]
+    rows = [row for _, of_batch in formed for row in of_batch]
     settings = {
         "batch_size": str(options.batch_size),
         "seed": str(options.seed),
@@ -386,18 +367,18 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     stated = replace(base.generation, number=number, origin="formed", settings=settings, tasks=())
     if env_class:
         stated = replace(stated, env_class=env_class)
-    return base.extended(rows, embedder, [batch.index for batch in formed]).made(stated)
+    return base.extended(rows, embedder, [index for index, _ in formed]).made(stated)
 
 
 def _formed(
-    plans: Sequence[BatchPlan],
+    plans: Mapping[str, Sequence[Trajectory]],
     options: FormationOptions,
     reasoner: Reasoner,
     number: int,
     on_progress: OnProgress,
-) -> list[FormedBatch]:
+) -> list[tuple[BatchIndex, list[IndexedTuple]]]:
     """Return the batches of generation `number`, formed concurrently if the reasoner can."""
-    count, done, lock = sum(len(plan.trajectories) for plan in plans), 0, threading.Lock()
+    count, done, lock = sum(map(len, plans.values())), 0, threading.Lock()
 
     def tuples_from(one: Trajectory) -> list[StateActionTuple]:
         nonlocal done
@@ -408,10 +389,10 @@ def _formed(
             on_progress("form", done, count)
         return tuples
 
-    def formed(plan: BatchPlan) -> FormedBatch:
-        return form_batch(plan, reasoner, number, tuples_from)
+    def formed(name: str) -> tuple[BatchIndex, list[IndexedTuple]]:
+        return form_batch(name, plans[name], reasoner, number, tuples_from)
 
-    return map_concurrently(formed, plans, reasoner.concurrency)
+    return map_concurrently(formed, [*plans], reasoner.concurrency)
 
 
 def _refused(

@@ -22,6 +22,8 @@ from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
 FORMAT = 9
+#: (batch, goal type, observation type).
+Cell = tuple[str, int, int]
 #: Called with (stage, done, total) to report progress.
 OnProgress = Callable[[str, int, int], None]
 
@@ -63,7 +65,7 @@ class IndexedTuple:
     observation_type: Count
 
     @property
-    def cell(self) -> tuple[str, int, int]:
+    def cell(self) -> Cell:
         """(batch, goal type, observation type)."""
         return self.batch, self.goal_type, self.observation_type
 

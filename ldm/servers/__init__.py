@@ -427,10 +427,10 @@ class _ServerRetriever(Retriever):
         if missing := [name for name in names if name not in self._rows_by_id]:
             what = {"ids": missing, "include": chroma.ALL}
             pages = (self._store.answered(part, "get", **what) for part in self._parts)
-            found = [row for page in pages if page is not None for row in chroma.rows_of(page)]
-            self._rows_by_id |= {row.id: _Held.of(row) for row in found}
-        rows = (self._rows_by_id.get(name) for name in names)
-        return [row for row in rows if row is not None and self._snapshot.shows(row.metadata)]
+            rows = [row for page in pages if page is not None for row in chroma.rows_of(page)]
+            self._rows_by_id |= {row.id: _Held.of(row) for row in rows}
+        held = (self._rows_by_id.get(name) for name in names)
+        return [one for one in held if one is not None and self._snapshot.shows(one.metadata)]
 
     def recall(self, row: Any, similarity: float, fallback: Any = "") -> Recall:
         """Return a row as a recall."""
