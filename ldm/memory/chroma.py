@@ -33,7 +33,7 @@ import numpy as np
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.index import FORMAT, NOWHERE, Generation, IndexedTuple, OnProgress, check_embedder
+from ldm.memory.index import FORMAT, NOWHERE, Generation, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Mask, Numbers, Span, Vectors, id_of
@@ -98,20 +98,12 @@ def is_server(location: str) -> bool:
     """
     if not location.lower().startswith(("http://", "https://")):
         return False
-    if {*"@?#"} & {*location}:
+    if {*"@?#"} & {*location} or location.partition("://")[2].partition("/")[2]:
         guard(url_secrets(location))
         raise MemoryStoreError(
-            f"The address of the memory ({bare_url(location)}) carries more than host and "
-            "port, such as a password: it would be shown and recorded.",
+            f"The address of the memory ({bare_url(location)}) carries more than host and port:"
+            " a password would be shown and recorded, and a path is none of a Chroma server's.",
             f"Leave that out. {LET_IN}",
-        )
-    scheme, _, rest = location.partition("://")
-    host, slash, path = rest.partition("/")
-    if path:
-        raise MemoryStoreError(
-            f"The address of the memory ({location}) has a path, {slash}{path}, and a Chroma "
-            "server has none.",
-            f"Use {scheme}://{host}.",
         )
     return True
 
@@ -268,10 +260,7 @@ class Store:
         return opened
 
     def created(self, part: str, generation: Generation) -> Any:
-        """Return a collection, which is created if absent.
-
-        Raises MemoryStoreError if its vectors are those of another embedder.
-        """
+        """Return a collection, which is created if absent."""
         if (opened := self.collection(part)) is None:
             metadata = {
                 **{"ldm": part, "env": self.env, "format": FORMAT},
@@ -286,7 +275,6 @@ class Store:
                 configuration={"hnsw": {"space": "l2", **GRAPH}},
                 embedding_function=None,
             )
-        check_embedder(self.env, str(opened.metadata["embedder"]), generation.embedder)
         return opened
 
     def text(self, name: str) -> str:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,7 @@ from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Mask, Rows, Vectors
 from ldm.parallel import ForkLock, cached, process_of
-from ldm.types import Origin, Recall, StateActionTuple, Task, Trajectory, stable_hash
+from ldm.types import Origin, Recall, StateActionTuple, Task, Trajectory
 
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
@@ -55,7 +54,6 @@ PATIENCE = 3_600.0
 #: Seconds for which `fold` lets that process wait for another one that writes.
 FOLDING = 60.0
 
-_numbers = count()
 #: Earlier observations of an episode with the actions that followed.
 Pairs = Sequence[tuple[str, str]]
 
@@ -174,7 +172,7 @@ class GrowingMemory:
         Raises TypeError or ValueError for a text that cannot be kept, MemoryStoreError if the log
         cannot be written.
         """
-        name = stable_hash(time.time_ns(), os.getpid(), next(_numbers))
+        name = secrets.token_hex(8)
         texts = plain_text("goal", goal), plain_text("kind", kind), plain_text("source", source)
         task = Task(log.task_id(name), self.env, log.SPLIT, *texts)
         first = log.Begin(

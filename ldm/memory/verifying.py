@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import get_args
 
 import numpy as np
 
+from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
 from ldm.memory.chroma import is_server
+from ldm.memory.index import IndexedTuple
 from ldm.memory.lessons import Contents
 from ldm.memory.log import EpisodeLog
-from ldm.memory.rows import CODED, value_of
-from ldm.types import Origin
+from ldm.records import adapter
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
 SAME = 0.999
@@ -25,8 +25,6 @@ UNIT = 1e-3
 ROWS = 10_000
 #: Texts embedded again.
 TEXTS_TRIED = 200
-#: The latest time.
-LATEST = 1e12
 
 
 def verify(location: str, env: str, embedder: Embedder | None = None) -> list[str]:
@@ -71,18 +69,12 @@ def problems_of(contents: Contents) -> list[str]:
 
 
 def _value_problems(contents: Contents) -> Iterator[str]:
-    rows, newest = contents.rows, contents.generation.number
-    for name, most in {"step": np.inf, "generation": newest, "time": LATEST}.items():
-        if not ((rows.columns[name] >= 0) & (rows.columns[name] <= most)).all():
-            yield f"a tuple has a {name} that none can have"
-    if other := {*rows.distinct("origin").values()} - {*get_args(Origin)}:
-        yield f"a tuple has an origin that none can have: {min(other)!r}"
-    for name in CODED:
-        for text in rows.distinct(name).values():
-            try:
-                value_of(name, text)
-            except LdmError as error:
-                yield f"a tuple has an {name} that none can have: {error.message}"
+    written = adapter(IndexedTuple)
+    try:
+        for row in contents.rows:
+            records.loads(written.dump_json(row, warnings=False), IndexedTuple)
+    except (LdmError, ValueError) as error:
+        yield f"a tuple has a value that none can have: {error}"
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:
