@@ -136,7 +136,7 @@ class Memory:
     @property
     def batches(self) -> tuple[BatchIndex, ...]:
         """The indices of its batch memories, sorted by id."""
-        return self.contents.batches
+        return self._contents.batches
 
     @property
     def rows(self) -> Rows:
@@ -186,7 +186,7 @@ class Memory:
 
     @cached_property
     def _kinds(self) -> Kinds:
-        return self.contents.trained()
+        return self._contents.kinds or self.contents.trained()
 
     def __len__(self) -> int:
         return len(self.rows)

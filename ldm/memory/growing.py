@@ -120,10 +120,9 @@ class GrowingMemory:
         if create and not os.path.lexists(Path(place) / record.MARK):
             with record.writing(place):
                 pass
-        record.check_memory(place)
+        present = record.generations(place, env)
         if not (create or exists):
             raise record.missing(place, env)
-        present = record.generations(place, env) if exists else ()
         name = present[-1].embedder if present else log.EpisodeLog(folder).embedder()
         model = chosen_embedder(embedder, name or None)
         check_embedder(env, name or model.name, model.name)
@@ -255,7 +254,6 @@ class GrowingMemory:
         kind: str | None = None,
         min_similarity: float | None = None,
         outcomes: Outcomes = "any",
-        utility: bool = True,
     ) -> Recalls:
         """Recall the `k` distinct tuples that say most about what to do in a state.
 
@@ -269,10 +267,9 @@ class GrowingMemory:
             nothing is recalled if even the nearest is less similar than two states of the memory
             are by chance; `Recalls.why` says so.
         outcomes: "any", or only tuples of "success" or of "failure".
-        utility: whether those of the recalls that newer evidence contradicts come last.
 
         Returns at most `k` recalls with their evidence, those of the most probable action first,
-        and of each action the most similar first.
+        and of each action the most similar first; those that newer evidence contradicts come last.
         Raises ValueError if `k` is below 1.
         """
         if k < 1:
@@ -297,8 +294,7 @@ class GrowingMemory:
         recalls = self._weighed(view, chosen, query, accepted)
         if probable:
             recalls = arranged(recalls, probable, k)
-        if utility:
-            recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
+        recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
         return Recalls(texts[0], texts[1], tuple(recalls))
 
     def _probable(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeVar
@@ -23,11 +23,11 @@ from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma
 from ldm.memory.chroma import Row, Store, chroma_errors
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, Kinds, OnProgress
-from ldm.memory.lessons import Contents, unpacked
-from ldm.memory.record import Manifest, chosen_of
+from ldm.memory.index import Generation, IndexedTuple, OnProgress
+from ldm.memory.lessons import Contents, empty, unpacked
+from ldm.memory.record import chosen_of
 from ldm.memory.retrieval import Query, Retriever, Tree, score
-from ldm.memory.rows import Rows, RowsBuilder, Span, Vectors
+from ldm.memory.rows import RowsBuilder, Span, Vectors
 from ldm.reason import TypeView
 from ldm.reason.relevance import Relevance
 from ldm.types import Recall, stable_seed
@@ -149,54 +149,38 @@ def load(target: str, env: str, generation: int | None = None) -> Contents:
         return _read_all(store, _chosen(store, generation))
 
 
-def _chosen(store: Store, number: int | None) -> _Snapshot:
-    """Return what is readable at a generation, or raise MemoryStoreError."""
+def _chosen(store: Store, number: int | None) -> Contents:
+    """Return a generation without its tuples, or raise MemoryStoreError."""
     if (listed := store.manifest()) is None:
         raise MemoryStoreError(
             f"{store.location} holds no memory of {store.env}.",
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
         )
-    return _Snapshot(chosen_of(listed.generations, store.env, number), listed)
+    newest = listed.generations[-1]
+    chosen = chosen_of(listed.generations, store.env, number)
+    whole = Contents(listed.generations, listed.batches, empty(newest).rows, listed.kinds)
+    return whole if chosen == newest else whole.at(chosen.number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """The generation that is read, and the manifest of the newest one."""
-
-    record: Generation
-    listed: Manifest
-
-    @property
-    def newest(self) -> bool:
-        """Whether the newest one is read."""
-        return self.record == self.listed.generations[-1]
-
-    @property
-    def batches(self) -> tuple[BatchIndex, ...]:
-        """The indices of the batches that are readable, sorted by id."""
-        number = self.record.number
-        return tuple(one for one in self.listed.batches if one.generation <= number)
-
-    def shows(self, metadata: Mapping[str, Any]) -> bool:
-        """Return whether a row belongs to it."""
-        return bool(metadata["generation"] <= self.record.number)
+def _shows(contents: Contents, metadata: Mapping[str, Any]) -> bool:
+    """Return whether a row belongs to a generation."""
+    return bool(metadata["generation"] <= contents.generation.number)
 
 
-def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
-    record, batches = snapshot.record, snapshot.batches
-    builder = RowsBuilder(Rows.empty(record.env, record.dimension))
+def _read_all(store: Store, contents: Contents) -> Contents:
+    """Return a generation with its tuples. contents: without them."""
+    builder, record = RowsBuilder(contents.rows), contents.generation
     for part in ("tuples", "hidden"):
-        held = [_Held.of(row) for row in store.rows(part) if snapshot.shows(row.metadata)]
+        held = [_Held.of(row) for row in store.rows(part) if _shows(contents, row.metadata)]
         builder.add_rows((x.row for x in held), (x.vector.reshape(2, -1) for x in held))
     rows = builder.collected()
-    if len(rows) != record.tuples or rows.digest(record, batches) != record.digest:
+    if len(rows) != record.tuples or rows.digest(record, contents.batches) != record.digest:
         raise MemoryStoreError(
             f"The memory of {store.env} at {store.location} is damaged: it does not hold the tuples"
             " and batches that were written.",
             "Publish it again from its record, or build it again with --rebuild.",
         )
-    known = snapshot.listed.generations[: record.number + 1]
-    return Contents(known, batches, rows, snapshot.listed.kinds if snapshot.newest else None)
+    return replace(contents, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,36 +249,21 @@ class ServerMemory(Memory):
         self._store = _Store(address, env)
         with chroma_errors(address), ExitStack() as stack:
             stack.enter_context(self._store)
-            self._snapshot = self._store.asking(lambda: _chosen(self._store, generation))
+            self._contents = self._store.asking(lambda: _chosen(self._store, generation))
             self._embedder = embedder or load_embedder(self.record.embedder)
             self.record.check_embedder(self._embedder.name)
             stack.pop_all()  # it stays open
         hidden = frozenset(self.record.hidden)
         self._hidden = lambda one: one.id in hidden
 
-    @property
-    def record(self) -> Generation:
-        """The record of the generation."""
-        return self._snapshot.record
-
-    @property
-    def batches(self) -> tuple[BatchIndex, ...]:
-        """The indices of its batch memories, sorted by id."""
-        return self._snapshot.batches
-
     @cached_property
     def contents(self) -> Contents:
         """Everything that it holds, downloaded."""
-        return self._store.asking(lambda: _read_all(self._store, self._snapshot))
+        return self._store.asking(lambda: _read_all(self._store, self._contents))
 
     @cached_property
     def _retriever(self) -> _ServerRetriever:
-        return _ServerRetriever(self._store, self._snapshot, self.batches)
-
-    @cached_property
-    def _kinds(self) -> Kinds:
-        newest, listed = self._snapshot.newest, self._snapshot.listed
-        return listed.kinds if newest else self.contents.trained()
+        return _ServerRetriever(self._store, self._contents)
 
     def __len__(self) -> int:
         return self.record.tuples
@@ -333,16 +302,16 @@ class _ServerRetriever(Retriever):
     A row is a `_Held`, its trajectory and its texts are told by their ids.
     """
 
-    def __init__(self, store: _Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
+    def __init__(self, store: _Store, contents: Contents) -> None:
         self._store = store
-        self._snapshot = snapshot
+        self._contents = contents
         views: dict[Span, TypeView] = {}
         for row in store.asking(lambda: [*store.rows("types")]):
-            if snapshot.shows(m := row.metadata):
+            if _shows(contents, m := row.metadata):
                 view = TypeView(m["name"], tuple(json.loads(m["examples"])), row.vector)
                 types = row.id.removeprefix(m["batch"]).strip("/").split("/")
                 views[m["batch"], *map(int, types)] = view
-        Tree.__init__(self, batches, sorted({*views, *(one[:1] for one in views)}))
+        Tree.__init__(self, contents.batches, sorted({*views, *(one[:1] for one in views)}))
         self._views = views
         self._rows_by_id: dict[str, _Held] = {}
 
@@ -353,7 +322,8 @@ class _ServerRetriever(Retriever):
     @property
     def _parts(self) -> list[str]:
         """The collections with tuples of the generation; later ones may hide some."""
-        return ["tuples"] if self._snapshot.newest else ["tuples", "hidden"]
+        newest = self._contents.kinds is not None
+        return ["tuples"] if newest else ["tuples", "hidden"]
 
     def _ranked(
         self, spans: Sequence[Span], query: Query, hidden: Any, count: int = 0
@@ -430,7 +400,7 @@ class _ServerRetriever(Retriever):
             rows = [row for page in pages if page is not None for row in chroma.rows_of(page)]
             self._rows_by_id |= {row.id: _Held.of(row) for row in rows}
         held = (self._rows_by_id.get(name) for name in names)
-        return [one for one in held if one is not None and self._snapshot.shows(one.metadata)]
+        return [one for one in held if one is not None and _shows(self._contents, one.metadata)]
 
     def recall(self, row: Any, similarity: float, fallback: Any = "") -> Recall:
         """Return a row as a recall."""

@@ -427,7 +427,7 @@ def test_recalls_do_not_depend_on_folding_and_are_those_of_brute_force(
                 ),
                 reverse=True,
             )
-            recalls = memory.recall(goal, seen, k=20, utility=False)
+            recalls = memory.recall(goal, seen, k=20)
             assert [round(one.similarity, 5) for one in recalls] == pytest.approx(
                 similar[:20], abs=2e-5
             )
