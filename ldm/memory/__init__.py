@@ -91,37 +91,38 @@ class Memory:
         env: str,
         *,
         embedder: Embedder | str | None = None,
-        generation: int | None = None,
         create: bool = False,
-        **growing: Any,
+        **options: Any,
     ) -> Memory | GrowingMemory:
         """Read the memory of one environment.
 
         location: the directory that `build` wrote, or the http(s) address of a Chroma server.
         env: the environment's name, as in its tasks ("alfworld").
         embedder: the one that the memory was built with, an object or a name; None loads it.
-        generation: the number of the generation to read; None for the newest.
         create: open a `GrowingMemory`, creating the memory if it does not exist.
-        growing: further options of `GrowingMemory.open`, such as `condense` and `half_life`.
+        options: `generation`, the number of the generation to read, None for the newest; with
+            `create` those of `GrowingMemory.open`, such as `condense` and `half_life`.
 
         Returns the memory, which later changes at the location do not affect unless it grows.
         Raises MemoryStoreError if there is no such memory or generation, or it is damaged or was
-        built with another embedder; ValueError for a generation with `create`.
+        built with another embedder.
         """
         if create:
             from ldm.memory.growing import GrowingMemory
 
-            if generation is not None:
-                raise ValueError("additions go to the newest generation: omit `generation`")
-            return GrowingMemory.open(location, env, embedder=embedder, create=True, **growing)
-        if growing:
-            raise TypeError(f"{', '.join(growing)} need create=True, for a memory that grows")
+            return GrowingMemory.open(location, env, embedder=embedder, create=True, **options)
+        return cls._read(location, env, embedder, **options)
+
+    @classmethod
+    def _read(
+        cls, location: str, env: str, by: Embedder | str | None, generation: int | None = None
+    ) -> Memory:
         if is_server(location):
-            given = chosen_embedder(embedder) if embedder else None
+            given = chosen_embedder(by) if by else None
             served: Memory = places.server().ServerMemory(location, env, given, generation)
             return served
         contents = load(location, env, generation)
-        return cls(contents, chosen_embedder(embedder, contents.generation.embedder))
+        return cls(contents, chosen_embedder(by, contents.generation.embedder))
 
     @property
     def record(self) -> Generation:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import random
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -378,15 +377,12 @@ def _formed(
     on_progress: OnProgress,
 ) -> list[tuple[BatchIndex, list[IndexedTuple]]]:
     """Return the batches of generation `number`, formed concurrently if the reasoner can."""
-    count, done, lock = sum(map(len, plans.values())), 0, threading.Lock()
+    total, done = sum(map(len, plans.values())), itertools.count(1)
 
     def tuples_from(one: Trajectory) -> list[StateActionTuple]:
-        nonlocal done
         warning = options.failures == "contrast" and failed(one)
         tuples = tuples_of(one, reasoner, number, warning=warning)
-        with lock:
-            done += 1
-            on_progress("form", done, count)
+        on_progress("form", next(done), total)
         return tuples
 
     def formed(name: str) -> tuple[BatchIndex, list[IndexedTuple]]:

@@ -497,7 +497,7 @@ class GrowingMemory:
     def _embed(self, texts: Sequence[str]) -> dict[str, Vectors]:
         """Return the vectors of texts, or of what `condense` makes of them."""
         condensed = [self._condense(text) for text in texts] if self._condense else texts
-        return dict(zip(texts, self._embedder.embed(condensed), strict=True)) if texts else {}
+        return dict(zip(texts, self._embedder.embed(condensed), strict=True))
 
     def _current(self) -> View:
         """Return the searchable state, updated if a file has changed."""
@@ -529,10 +529,7 @@ class GrowingMemory:
 
     def _vectors_of(self, texts: Sequence[str]) -> Mapping[str, Vectors]:
         """Return the vectors of texts of the log, which are computed once."""
-        stored = self._vectors.read(texts)
-        if computed := self._embed([text for text in texts if text not in stored]):
-            self._vectors.write(computed)
-        return stored | computed
+        return self._vectors.vectors(texts, self._embed)
 
     def _rate(self, tuples: Iterable[str], reward: float) -> None:
         """Append feedback on tuples."""

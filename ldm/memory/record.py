@@ -122,16 +122,11 @@ def check_memory(location: str) -> None:
     """Raise MemoryStoreError unless a directory holds a memory of this format."""
     place = Path(location)
     with store_errors(location):
-        exists, marked = place.exists(), os.path.lexists(place / MARK)
-    if not exists:
+        marked = status(place / MARK)
+    if not marked:
         raise MemoryStoreError(
             f"There is no memory at {location}.",
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
-        )
-    if not marked:
-        raise MemoryStoreError(
-            f"{location} is not a memory: it has no {MARK}.",
-            "Name another with --memory, or build one anew with `ldm build-memory DATA`.",
         )
     stated = b""
     with suppress(OSError, LdmError), open_own(place / MARK) as file:

@@ -70,7 +70,7 @@ class TestReading:
             (place / "notes.txt").write_text("notes")
         before = sorted(tmp_path.rglob("*"))
         for read in READERS:
-            with pytest.raises(MemoryStoreError, match="is not a memory"):
+            with pytest.raises(MemoryStoreError, match="There is no memory at"):
                 read(str(place))
         if kind != "an empty directory":
             with pytest.raises(MemoryStoreError):
