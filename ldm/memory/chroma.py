@@ -33,7 +33,7 @@ import numpy as np
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.index import FORMAT, NOWHERE, Generation, IndexedTuple, OnProgress
+from ldm.memory.index import NOWHERE, Generation, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Mask, Numbers, Span, Vectors, id_of
@@ -42,6 +42,8 @@ from ldm.text import bare_url, guard, is_trusted, redacted, url_secrets
 from ldm.types import stable_hash
 
 T = TypeVar("T")
+#: The format of the collections; any other one is refused.
+FORMAT = 10
 #: The database in a Chroma directory.
 DATABASE = "chroma.sqlite3"
 #: The graph of a collection of tuples: recall@5 of 0.99 and more on recorded episodes.
