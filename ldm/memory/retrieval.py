@@ -80,10 +80,6 @@ class Tree:
             self.below.setdefault(span[:-1], []).append(span)
         held = {name for (name,) in self.below.get((), ())}
         self.batches = {one.id: one for one in batches if one.id in held}
-        kinds = {"", *(one.kind for one in batches)}
-        self._of_kinds = {
-            kind: tuple(b.id for b in batches if b.kind in (kind, "")) for kind in kinds
-        }
         self._views: dict[Span, TypeView] = {}
 
     def view(self, span: Span) -> TypeView:
@@ -92,7 +88,7 @@ class Tree:
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
-        return self._of_kinds.get(kind, self._of_kinds[""])
+        return tuple(name for name, one in self.batches.items() if one.kind in (kind, ""))
 
     def classify(self, query: Query, names: Sequence[str]) -> Sequence[Any]:
         """Return the query's cell in each of some batches."""

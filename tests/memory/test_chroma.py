@@ -21,7 +21,7 @@ from ldm.memory import Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
 from ldm.memory.lessons import Contents
 from ldm.servers import ServerMemory, known_generations, load
-from ldm.types import History, Outcome
+from ldm.types import Outcome
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.http import Handler, listening
@@ -45,23 +45,12 @@ def formed(toy: Path) -> Contents:
 
 @pytest.fixture(scope="package")
 def varied(formed: Contents) -> Contents:
-    """The next generation: long texts, pasts of steps that no row holds, all outcomes."""
+    """The next generation: long texts, and all outcomes."""
     first, second = formed.rows[0], formed.rows[1]
     long = "\n".join(f"line {i}: a pear and a “plum”" for i in range(90))
     new = [
         replace(first.tuple, step=40, observation=long, trajectory_id="x", outcome=None),
-        replace(
-            *(first.tuple,),
-            **{
-                "step": 41,
-                "trajectory_id": "x",
-                "observation": "next",
-                "outcome": Outcome(0.4, 0.4),
-            },
-            history=History(
-                "a", "s", (*first.tuple.history.past, (long[:1000], first.tuple.action))
-            ),
-        ),
+        replace(first.tuple, step=41, trajectory_id="x", outcome=Outcome(0.4, 0.4)),
         replace(second.tuple, trajectory_id="y", outcome=Outcome(0.0, -1.0)),
         replace(
             second.tuple, trajectory_id="z", action="a: b\naction: c", outcome=Outcome(0.0, 0.0)
