@@ -118,8 +118,7 @@ class Memory:
         cls, location: str, env: str, by: Embedder | str | None, generation: int | None = None
     ) -> Memory:
         if is_server(location):
-            given = chosen_embedder(by) if by else None
-            served: Memory = places.server().ServerMemory(location, env, given, generation)
+            served: Memory = places.server().ServerMemory(location, env, by, generation)
             return served
         contents = load(location, env, generation)
         return cls(contents, chosen_embedder(by, contents.generation.embedder))

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ldm import records
-from ldm.embed import Embedder, load_embedder
+from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma
 from ldm.memory.chroma import Row, Store, chroma_errors
@@ -234,7 +234,7 @@ class ServerMemory(Memory):
         self,
         address: str,
         env: str,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         generation: int | None = None,
     ) -> None:
         """Connect to a server (or open a directory).
@@ -250,7 +250,7 @@ class ServerMemory(Memory):
         with chroma_errors(address), ExitStack() as stack:
             stack.enter_context(self._store)
             self._contents = self._store.asking(lambda: _chosen(self._store, generation))
-            self._embedder = embedder or load_embedder(self.record.embedder)
+            self._embedder = chosen_embedder(embedder, self.record.embedder)
             self.record.check_embedder(self._embedder.name)
             stack.pop_all()  # it stays open
         hidden = frozenset(self.record.hidden)

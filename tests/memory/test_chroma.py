@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ldm import text
-from ldm.errors import MemoryLocked, MemoryStoreError
+from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
 from ldm.memory.lessons import Contents
@@ -366,6 +366,13 @@ def test_what_a_server_answers_is_said(
             assert trusted or not Answering.tokens
     if token and status in (401, 403):
         assert Answering.tokens
+
+
+def test_code_that_a_server_names_is_not_run(formed: Contents, tmp_path: Path) -> None:
+    named = recorded(formed, 0, embedder="planted:Embedder")
+    target = published(named, str(tmp_path / "chroma"))
+    with pytest.raises(LdmError, match="would run its code"):
+        ServerMemory(target, "toy")
 
 
 def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
