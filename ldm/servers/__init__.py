@@ -91,12 +91,12 @@ def known_generations(target: str) -> dict[str, tuple[Generation, ...]]:
 
 
 def commit(address: str, contents: Contents, on_progress: OnProgress = lambda *_: None) -> None:
-    """Add a generation to a memory, which has those before it; the caller holds the lock.
+    """Add a generation to a memory, or a whole one where there is none; the caller has the lock.
 
     Raises MemoryStoreError if the memory has changed since.
     """
     env = contents.generation.env
-    if generations(address, env) != contents.generations[:-1]:
+    if generations(address, env) not in ((), contents.generations[:-1]):
         raise MemoryStoreError(
             f"The memory of {env} at {address} has changed meanwhile.", "Repeat the command."
         )

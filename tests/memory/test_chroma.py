@@ -20,6 +20,7 @@ from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
 from ldm.memory.lessons import Contents
+from ldm.memory.packs import export_pack, import_pack
 from ldm.servers import ServerMemory, known_generations, load
 from ldm.types import Outcome
 from tests.conftest import CHECKOUT
@@ -304,6 +305,16 @@ class TestAMemoryOnAServer:
                 places.commit(server, varied)
         assert [*load(server, "toy").rows] == [*varied.rows]
         assert differences(varied, server) == []
+
+    def test_takes_a_pack_of_several_generations(
+        self, server: str, varied: Contents, tmp_path: Path
+    ) -> None:
+        place, pack = str(tmp_path / "memory"), tmp_path / "toy.ldmpack"
+        with record.writing(place):
+            record.commit(place, varied)
+        export_pack(place, "toy", pack)
+        assert import_pack(server, pack) == ("toy", len(varied.rows))
+        assert known_generations(server) == {"toy": varied.generations}
 
     def test_has_one_writer_at_a_time(
         self, server: str, formed: Contents, monkeypatch: pytest.MonkeyPatch
