@@ -523,7 +523,7 @@ def forget(
         newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
         done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
         done += f"{newest.recallable}."
-        if not chroma.is_server(memory):
+        if not record.is_server(memory):
             done += f" Go back with `ldm memory rollback {newest.number - 1}`."
     else:
         newest = contents.generation
@@ -559,7 +559,7 @@ def _selected(
 
 def _recorded(memory: str) -> tuple[str, ...]:
     """Return the environments that a directory has a folder of, with or without a generation."""
-    return () if chroma.is_server(memory) else record.environments(memory)
+    return () if record.is_server(memory) else record.environments(memory)
 
 
 def _growing(memory: str, env: str) -> str:

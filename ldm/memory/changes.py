@@ -195,7 +195,6 @@ def purge(
     server.
     """
     from ldm.embed.caching import remove as remove_vectors
-    from ldm.memory import chroma
     from ldm.memory.log import EpisodeLog, task_id
 
     places.refuse_server(location, "may keep what is removed in its files")
@@ -213,7 +212,7 @@ def purge(
                 "Build the memory again without them, or remove its directory.",
             )
         files.remove(place / record.CALLS)
-        chroma.remove(location)  # its files keep what is deleted in them
+        record.remove_chroma(location)  # its files keep what is deleted in them
         gone = contents.rows.take(contents.rows.named(purged)) if contents else Rows.empty(env, 0)
         trajectories = {*gone.distinct("trajectory_id").values()}
         tasks = {*_tasks(gone), *map(task_id, episodes)}

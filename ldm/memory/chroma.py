@@ -35,10 +35,11 @@ from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.index import NOWHERE, Generation, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents, packed
+from ldm.memory.record import LET_IN, is_server
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Mask, Numbers, Span, Vectors, id_of
 from ldm.records import adapter
-from ldm.text import bare_url, guard, is_trusted, redacted, url_secrets
+from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash
 
 T = TypeVar("T")
@@ -70,12 +71,6 @@ NEWEST = "newest"
 NO_VECTOR = np.ones(1, np.float32)
 
 
-#: The remedy for missing credentials: Chroma's own variables.
-LET_IN = (
-    "Set CHROMA_CLIENT_AUTH_PROVIDER=chromadb.auth.token_authn.TokenAuthClientProvider and "
-    "CHROMA_CLIENT_AUTH_CREDENTIALS to its token; or the former to "
-    "chromadb.auth.basic_authn.BasicAuthClientProvider and the latter to user:password."
-)
 #: The process in which Chroma was first embedded: its threads do not survive a fork.
 _embedding: dict[str, int] = {}
 
@@ -90,24 +85,6 @@ class Row(NamedTuple):
 
 
 # --- The client, and the meaning of its errors
-
-
-def is_server(location: str) -> bool:
-    """Return whether a memory location is the address of a Chroma server.
-
-    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
-    locations are shown and recorded.
-    """
-    if not location.lower().startswith(("http://", "https://")):
-        return False
-    if {*"@?#"} & {*location} or location.partition("://")[2].partition("/")[2]:
-        guard(url_secrets(location))
-        raise MemoryStoreError(
-            f"The address of the memory ({bare_url(location)}) carries more than host and port:"
-            " a password would be shown and recorded, and a path is none of a Chroma server's.",
-            f"Leave that out. {LET_IN}",
-        )
-    return True
 
 
 @contextmanager
@@ -649,8 +626,3 @@ def publish_beside(
     contents: of its newest generation. anew: as in `publish`.
     """
     publish(contents, beside(location), on_progress, memory=location, anew=anew)
-
-
-def remove(location: str) -> None:
-    """Remove the Chroma directory within a memory; nothing behind a link."""
-    files.remove(Path(beside(location)))

@@ -9,10 +9,10 @@ from typing import Any
 from ldm import registry
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.memory import chroma, record
-from ldm.memory.chroma import is_server
+from ldm.memory import record
 from ldm.memory.index import Generation, OnProgress
 from ldm.memory.lessons import Contents, nothing
+from ldm.memory.record import is_server
 from ldm.parallel import process_of
 
 #: The fewest tuples for which the start of a process is worth its second.
@@ -82,6 +82,8 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
     """
     if is_server(location):
         return
+    from ldm.memory import chroma  # which those who only read do not load
+
     try:
         if len(contents.rows) >= LARGE:
             _publish_apart(location, contents.generation.env, on_progress)
@@ -107,6 +109,8 @@ def _publish_apart(location: str, env: str, on_progress: OnProgress) -> None:
 
 def main() -> None:
     """Publish a memory; print how far it is, and an error as its last line."""
+    from ldm.memory import chroma
+
     location, env = sys.argv[1:]
     try:
         chroma.publish_beside(
@@ -121,7 +125,7 @@ def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
     _keeper(location).drop(location, env)
     if not is_server(location):
-        chroma.remove(location)  # it is made again with what is built
+        record.remove_chroma(location)  # it is made again with what is built
 
 
 def _keeper(location: str) -> Any:

@@ -40,6 +40,7 @@ from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
 from ldm.memory.index import FORMAT, BatchIndex, Generation, Kinds, Place
 from ldm.memory.lessons import Contents, packed, unpacked
 from ldm.memory.rows import KINDS, TEXTS, Array, Bytes, Numbers, Rows
+from ldm.text import bare_url, guard, url_secrets
 from ldm.types import Count
 
 #: What the mark says.
@@ -64,6 +65,12 @@ PATIENCE, PAUSE = 1.0, 0.02
 
 T = TypeVar("T")
 
+#: The remedy for missing credentials: Chroma's own variables.
+LET_IN = (
+    "Set CHROMA_CLIENT_AUTH_PROVIDER=chromadb.auth.token_authn.TokenAuthClientProvider and "
+    "CHROMA_CLIENT_AUTH_CREDENTIALS to its token; or the former to "
+    "chromadb.auth.basic_authn.BasicAuthClientProvider and the latter to user:password."
+)
 #: The open files of this process whose locks it holds.
 held: set[int] = set()
 
@@ -105,6 +112,24 @@ class MappedTexts(Sequence[str]):
         number = range(len(self))[at]
         start = int(self._ends[number - 1]) if number else 0
         return str(self._content[start : int(self._ends[number])].data, "utf-8", "surrogatepass")
+
+
+def is_server(location: str) -> bool:
+    """Return whether a memory location is the address of a Chroma server.
+
+    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
+    locations are shown and recorded.
+    """
+    if not location.lower().startswith(("http://", "https://")):
+        return False
+    if {*"@?#"} & {*location} or location.partition("://")[2].partition("/")[2]:
+        guard(url_secrets(location))
+        raise MemoryStoreError(
+            f"The address of the memory ({bare_url(location)}) carries more than host and port:"
+            " a password would be shown and recorded, and a path is none of a Chroma server's.",
+            f"Leave that out. {LET_IN}",
+        )
+    return True
 
 
 def folder_of(location: str, env: str) -> Path:
@@ -408,6 +433,11 @@ def drop(location: str, env: str) -> None:
             refuse_foreign(path)
         clear(location, env)  # first, so that readers never see a part
         remove(folder)
+
+
+def remove_chroma(location: str) -> None:
+    """Remove the Chroma directory within a memory; nothing behind a link."""
+    remove(Path(location) / CHROMA)
 
 
 def clear(location: str, env: str) -> None:

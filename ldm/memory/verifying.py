@@ -11,10 +11,10 @@ from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
-from ldm.memory.chroma import is_server
 from ldm.memory.index import IndexedTuple
 from ldm.memory.lessons import Contents
 from ldm.memory.log import EpisodeLog
+from ldm.memory.record import is_server
 from ldm.records import adapter
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.

@@ -23,9 +23,8 @@ from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import ModelOptions, Models
 from ldm.memory import FormationOptions, build, environments, inspect
-from ldm.memory.chroma import is_server
 from ldm.memory.formation import BuildResult, form_batch
-from ldm.memory.record import CALLS
+from ldm.memory.record import CALLS, is_server
 from ldm.reason import Reasoner
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
