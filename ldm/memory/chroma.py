@@ -5,8 +5,8 @@ Each environment has four collections, `ldm.<environment>.<part>`:
 - tuples: a row per tuple that the newest generation recalls, with the id of the tuple. Its vector
   is [goal; observation], each half of unit length. In its space (l2, the squared distance) a query
   with such a vector gives 4 - 4 · similarity, so the nearest are the most similar (LDM² Eq. 3). The
-  document holds goal, observation and action; the metadata hold what to filter by, and the tuple
-  in its cell as JSON.
+  document holds goal, observation and action; the metadata hold what to filter by, and on a
+  server the tuple in its cell as JSON.
 - hidden: the same for the tuples that the newest generation does not recall.
 - types: a row per goal type and observation type (§3.2), with the centroid as its vector.
 - records: texts in parts: the manifest as in `ldm.memory.record`, on a server also what the tuples
@@ -310,9 +310,13 @@ def _name(env: str, part: str) -> str:
 
 
 class TupleRows:
-    """The rows of a memory's tuples."""
+    """The rows of a memory's tuples.
 
-    def __init__(self, contents: Contents) -> None:
+    whole: whether they hold the tuples as JSON, for readers who have no other files.
+    """
+
+    def __init__(self, contents: Contents, *, whole: bool) -> None:
+        self._whole = whole
         self._rows = rows = contents.rows
         self._indices = {batch.id: batch for batch in contents.batches}
         self.hidden = rows.named(contents.generation.hidden)
@@ -352,9 +356,11 @@ class TupleRows:
             **{"batch": batch, "goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
             "observation_type": goal_type.observation_types[o],
             "observation_type_id": f"{batch}/{g}/{o}",
-            **{"same": stable_hash(*key), "ldm": adapter(IndexedTuple).dump_json(indexed).decode()},
+            "same": stable_hash(*key),
             **{name: counts[self._same[i]] for name, counts in self._evidence.items()},
         }
+        if self._whole:
+            metadata["ldm"] = adapter(IndexedTuple).dump_json(indexed).decode()
         if one.outcome is not None:
             metadata["score"] = one.outcome.score
             metadata["success"] = not one.outcome.fell_short
@@ -511,16 +517,17 @@ def _write(store: Store, contents: Contents, on_progress: OnProgress) -> bool:
 
     Returns False, without writing, for a directory that holds something to remove.
     """
-    rows, newest, known = TupleRows(contents), contents.generation, store.generations()
+    served, newest, known = is_server(store.location), contents.generation, store.generations()
     if known == contents.generations:
         return True
     if known != contents.generations[:-1]:
-        if known and not is_server(store.location):
+        if known and not served:
             return False
         known = ()
     if not known:
         drop_collections(store)  # what a killed writer has left
     nothing = replace(newest, number=-1, hidden=())
+    rows = TupleRows(contents, whole=served)
     changed, moved = rows.changed(known[-1] if known else nothing)
     done, ids = 0, contents.rows.columns["id"]
     for part, other, mask in (
@@ -538,7 +545,7 @@ def _write(store: Store, contents: Contents, on_progress: OnProgress) -> bool:
     number = newest.number
     listed = record.manifest_of(replace(contents, log=NOWHERE), {})
     texts = {f"manifest {number}": records.dumps(listed)}
-    if is_server(store.location):  # whose readers have no other files
+    if served:  # whose readers have no other files
         taught = packed(contents.learnt())
         texts[f"relevance {number}"] = base64.b64encode(taught).decode()
     log = store.created("records", newest)
@@ -568,7 +575,7 @@ def differences(contents: Contents, target: str) -> list[str]:
 
     Every row is compared with its text, metadata and vector. Empty if nothing differs.
     """
-    env, expected = contents.generation.env, TupleRows(contents)
+    env, expected = contents.generation.env, TupleRows(contents, whole=is_server(target))
     opened = []
     try:
         with chroma_errors(target), Store(target, env) as store:

@@ -224,7 +224,7 @@ _Hidden = Callable[[_Held], bool]
 
 
 class ServerMemory(Memory):
-    """A memory in Chroma, mostly on a server, that is queried and not downloaded.
+    """A memory on a Chroma server, which is queried and not downloaded.
 
     It recalls what `Memory` recalls from the same generation, as far as Chroma's approximate index
     finds it: the rows that it finds are scored, ordered and told apart as in a memory of files.
@@ -237,9 +237,9 @@ class ServerMemory(Memory):
         embedder: Embedder | str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Connect to a server (or open a directory).
+        """Connect to a server.
 
-        address: the http(s) address of a Chroma server, or a Chroma directory.
+        address: the http(s) address of a Chroma server.
         embedder: the one that the memory was built with; None loads it.
         generation: the number of the generation to read; None for the newest.
 

@@ -68,6 +68,10 @@ def published(contents: Contents, target: str, **options: Any) -> str:
     return target
 
 
+def served(contents: Contents, server: str, generation: int | None = None) -> ServerMemory:
+    return ServerMemory(published(contents, server), "toy", EMBEDDER, generation)
+
+
 def states(contents: Contents) -> list[tuple[str, str]]:
     rows = [row.tuple for row in contents.rows]
     return [(one.goal, one.observation) for one in rows] + [("wash the moon", "It is night.")]
@@ -88,8 +92,9 @@ def test_a_forked_process_does_not_hang_in_chroma(formed: Contents, tmp_path: Pa
 
 
 class TestPublished:
-    def test_reads_back_whole(self, at: Places, varied: Contents, formed: Contents) -> None:
-        target = published(varied, at())
+    @pytest.mark.process
+    def test_reads_back_whole(self, server: str, varied: Contents, formed: Contents) -> None:
+        target = published(varied, server)
         read = load(target, "toy")
         assert [*read.rows] == [*varied.rows]
         one, other = (x.rows.vectors_of(slice(None)) for x in (read, varied))
@@ -99,34 +104,34 @@ class TestPublished:
         assert known_generations(target) == {"toy": (formed.generation, varied.generation)}
         assert differences(varied, target) == []
 
-    def test_recalls_what_the_files_recall(self, at: Places, varied: Contents) -> None:
-        target = published(varied, at())
-        files, server = Memory(varied, EMBEDDER), ServerMemory(target, "toy", EMBEDDER)
+    @pytest.mark.process
+    def test_recalls_what_the_files_recall(self, server: str, varied: Contents) -> None:
+        files, memory = Memory(varied, EMBEDDER), served(varied, server)
         excluded = [varied.rows[0].tuple.id], ["x"]
-        for one, other in ((files, server), (files.without(*excluded), server.without(*excluded))):
+        for one, other in ((files, memory), (files.without(*excluded), memory.without(*excluded))):
             for goal, observation in states(varied)[::3]:
                 for k in (1, 5, 30):
                     recalls = other.retrieve(goal, observation, k)
                     assert recalls == one.retrieve(goal, observation, k)
         batch, rows = varied.batches[0].id, [row.tuple for row in varied.rows][:9]
-        assert server.place(batch, rows) == files.place(batch, rows)
-        assert server.rules() == files.rules()
-        assert server.actions_of(rows[0].trajectory_id) == files.actions_of(rows[0].trajectory_id)
-        assert (len(server), server.record) == (len(files), files.record)
-        assert {one.id for one in server.sample(7, 1)} == {one.id for one in server.sample(7, 1)}
-        assert len(server.sample(999, 1)) == varied.generation.recallable
-        server.close()
+        assert memory.place(batch, rows) == files.place(batch, rows)
+        assert memory.rules() == files.rules()
+        assert memory.actions_of(rows[0].trajectory_id) == files.actions_of(rows[0].trajectory_id)
+        assert (len(memory), memory.record) == (len(files), files.record)
+        assert {one.id for one in memory.sample(7, 1)} == {one.id for one in memory.sample(7, 1)}
+        assert len(memory.sample(999, 1)) == varied.generation.recallable
+        memory.close()
 
+    @pytest.mark.process
     def test_an_earlier_generation_is_recalled(
-        self, at: Places, varied: Contents, formed: Contents
+        self, server: str, varied: Contents, formed: Contents
     ) -> None:
-        target = published(varied, at())
-        files, server = Memory(formed, EMBEDDER), ServerMemory(target, "toy", EMBEDDER, 0)
+        files, memory = Memory(formed, EMBEDDER), served(varied, server, 0)
         for goal, observation in states(varied)[::5]:
-            assert server.retrieve(goal, observation) == files.retrieve(goal, observation)
-        server.close()
+            assert memory.retrieve(goal, observation) == files.retrieve(goal, observation)
+        memory.close()
         with pytest.raises(MemoryStoreError, match="has no generation 7"):
-            ServerMemory(target, "toy", EMBEDDER, 7)
+            served(varied, server, 7)
 
     def test_any_client_finds_the_same_in_a_cell(self, at: Places, varied: Contents) -> None:
         target = published(varied, at())
