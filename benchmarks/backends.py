@@ -23,7 +23,7 @@ from typing import Any
 from ldm.config import Evaluate, Section
 from ldm.embed import load_embedder
 from ldm.envs import load_env
-from ldm.memory import Memory, generations, inspect
+from ldm.memory import Memory, inspect
 from ldm.memory.chroma import publish
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.builders import Knowledge, PlayerBuilder, build_environment
@@ -105,7 +105,7 @@ def main() -> None:
     reasoner = OfflineReasoner(embedder)
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as address:
         here = inspect(arguments.memory, name)
-        publish(here, address, generations=generations(arguments.memory, name))
+        publish(here, address)
         memories = {
             "files": Memory.open(arguments.memory, name, embedder=embedder),
             "Chroma server": Memory.open(address, name, embedder=embedder),

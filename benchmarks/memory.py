@@ -183,14 +183,14 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
     ordered = tuple(sorted(batches, key=lambda batch: batch.id))
     made = replace(base.generation, number=0, tuples=len(rows), hidden=(), tasks=())
     made = replace(made, digest=rows.digest(made, ordered))
-    whole = Contents(made, ordered, rows, relevance=Relevance())  # learning is measured elsewhere
+    whole = Contents(
+        (made,), ordered, rows, relevance=Relevance()
+    )  # learning is measured elsewhere
     with record.writing(str(place)):
-        committing, _ = timed(lambda: record.commit(str(place), whole, [made]))
+        committing, _ = timed(lambda: record.commit(str(place), whole))
     built = {"tuples": len(rows), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}
     if published:
-        publishing, _ = timed(
-            lambda: chroma.publish(whole, chroma.beside(str(place)), generations=[made])
-        )
+        publishing, _ = timed(lambda: chroma.publish(whole, chroma.beside(str(place))))
         built["published_per_s"] = len(rows) / publishing
         built["chroma_mb"] = bytes_of(place / record.CHROMA) / 1e6
     rows, more = copy_of(reduced(contents, 1000), 9_999)
@@ -275,12 +275,12 @@ def open_exact(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall
 
 
 def open_server(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall:
-    """Query a server that holds the published directory; it ends with this process."""
+    """Query a server to which the memory is published; it ends with this process."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [str(Path(sys.executable).with_name("chroma")), "run", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--path", chroma.beside(str(place))]
+    command += ["--port", str(port), "--path", f"{place}-served"]
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet)  # noqa: S603 - Chroma itself
     atexit.register(process.kill)
@@ -289,8 +289,9 @@ def open_server(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recal
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 break
         time.sleep(0.1)
-    embedder = known_vectors(place, states)
-    memory = Memory.open(f"http://127.0.0.1:{port}", ENV, embedder=embedder)
+    address, embedder = f"http://127.0.0.1:{port}", known_vectors(place, states)
+    chroma.publish(inspect(str(place), ENV), address)
+    memory = Memory.open(address, ENV, embedder=embedder)
     return lambda goal, observation, _: memory.retrieve(goal, observation, K)
 
 

@@ -187,7 +187,7 @@ def _folder(source: DataSource, value: str) -> Check:
 def _memory(location: str) -> Iterator[Check]:
     """Check each environment's newest generation, from which agents recall."""
     from ldm.memory import environments, generations
-    from ldm.memory.chroma import is_server
+    from ldm.memory.record import is_server
 
     remedy = "`ldm build-memory` makes one of the shipped trajectories."
     try:

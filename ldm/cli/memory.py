@@ -450,8 +450,7 @@ def publish(
         with output.stages(quiet=as_json) as on_progress:
             put = partial(chroma.publish_beside, memory, contents, on_progress)
             if to:
-                present = generations(memory, name)
-                put = partial(chroma.publish, contents, to, on_progress, generations=present)
+                put = partial(chroma.publish, contents, to, on_progress)
             put()
             if chroma.differences(contents, to or chroma.beside(memory)):
                 put(anew=True)  # somebody changed what was published
@@ -524,7 +523,7 @@ def forget(
         newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
         done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
         done += f"{newest.recallable}."
-        if not chroma.is_server(memory):
+        if not record.is_server(memory):
             done += f" Go back with `ldm memory rollback {newest.number - 1}`."
     else:
         newest = contents.generation
@@ -560,7 +559,7 @@ def _selected(
 
 def _recorded(memory: str) -> tuple[str, ...]:
     """Return the environments that a directory has a folder of, with or without a generation."""
-    return () if chroma.is_server(memory) else record.environments(memory)
+    return () if record.is_server(memory) else record.environments(memory)
 
 
 def _growing(memory: str, env: str) -> str:

@@ -13,7 +13,7 @@ import fcntl
 import hashlib
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -42,6 +42,8 @@ PROBES = (
     "heat some egg and put it in fridge.",
     "You open the drawer 1. The drawer 1 is open. In it, you see a cloth 1, and a pen 2. " * 3,
 )
+#: Returns the vectors of texts.
+Compute = Callable[[Sequence[str]], Mapping[str, NDArray[np.float32]]]
 #: Bytes of a key, and of the checksum after each vector.
 KEY, SUM = 32, 4
 
@@ -82,6 +84,15 @@ class VectorFile:
                 if record == _record(key, record[KEY:-SUM]):  # else damaged, or begun anew
                     vectors[text] = np.frombuffer(record[KEY:-SUM], np.float32)
         return vectors
+
+    def vectors(self, texts: Sequence[str], compute: Compute) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of texts; those that are not in the file are computed and stored."""
+        known = self.read(texts)
+        if new := [text for text in texts if text not in known]:
+            computed = compute(new)
+            self.write(computed)
+            known |= computed
+        return known
 
     def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Store the vectors if possible; drop the others if the file becomes too large.
@@ -181,7 +192,10 @@ class CachingEmbedder:
             with self._computing:
                 known |= self._known(text for text in texts if text not in known)
                 new = sorted({text for text in texts if text not in known})
-                known |= self._vectors(new)
+                if new and self._stored:
+                    known |= self._stored.vectors(new, self._computed)
+                elif new:
+                    known |= self._computed(new)
                 surplus = len(self._cache) + len(new) - self._size
                 for text in list(islice(self._cache, max(0, surplus))):
                     del self._cache[text]
@@ -194,17 +208,7 @@ class CachingEmbedder:
         cached = ((text, self._cache.get(text)) for text in texts)
         return {text: vector for text, vector in cached if vector is not None}
 
-    def _vectors(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        known = self._stored.read(texts) if self._stored else {}
-        new = [text for text in texts if text not in known]
-        if new:
-            computed = dict(zip(new, self._computed(new), strict=True))
-            known.update(computed)
-            if self._stored:
-                self._stored.write(computed)
-        return known
-
-    def _computed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _computed(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         vectors = np.asarray(self.source.embed(texts), np.float32)
         shape = (len(texts), self.dimension)
         if vectors.shape != shape or not np.isfinite(vectors).all():
@@ -216,4 +220,4 @@ class CachingEmbedder:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if (np.abs(lengths - 1) > UNIT).any():
             vectors = vectors / np.maximum(lengths, np.float32(1e-12))
-        return vectors
+        return dict(zip(texts, vectors, strict=True))

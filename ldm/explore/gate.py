@@ -494,19 +494,19 @@ def collect(
         remembered = held.take(full).distinct("source").values()
         new = {way.id: way for way in ways.values() if way.task.leak_key not in remembered}
         formed = [
-            form_batch(plan, setup.reasoner, number, tuples_from)
-            for plan in plan_batches(
+            form_batch(name, members, setup.reasoner, number, tuples_from)
+            for name, members in plan_batches(
                 new.values(), formation, [one.id for one in setup.memory.batches]
-            )
+            ).items()
         ]
     finally:
         setup.env.close()
     by_way: dict[str, list[IndexedTuple]] = {}
-    rows = (row for batch in formed for row in batch.rows)
+    rows = (row for _, of_batch in formed for row in of_batch)
     for row in revised(rows, revise([*new.values()])):
         by_way.setdefault(row.tuple.trajectory_id, []).append(row)
     practice = (Candidate(new[way].task, "practice", tuple(by_way[way])) for way in by_way)
-    return Candidates((*practice, *better), tuple(batch.index for batch in formed))
+    return Candidates((*practice, *better), tuple(index for index, _ in formed))
 
 
 def solution(explored: ExploredGoal) -> Trajectory | None:

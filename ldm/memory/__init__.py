@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -23,12 +23,10 @@ import numpy as np
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places
-from ldm.memory.changes import extend, hide, rollback
-from ldm.memory.chroma import is_server
-from ldm.memory.formation import FormationOptions, build
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, Kinds
 from ldm.memory.lessons import Contents, relevance_of, rules_of
 from ldm.memory.places import environments, generations, load
+from ldm.memory.record import is_server
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Mask, Rows
 from ldm.reason import Reasoner
@@ -36,7 +34,9 @@ from ldm.reason.relevance import Relevance
 from ldm.types import Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
+    from ldm.memory.changes import extend, hide, rollback
     from ldm.memory.exact import Exact
+    from ldm.memory.formation import FormationOptions, build
     from ldm.memory.growing import GrowingMemory
     from ldm.reason.rules import Rules
 
@@ -92,37 +92,37 @@ class Memory:
         env: str,
         *,
         embedder: Embedder | str | None = None,
-        generation: int | None = None,
         create: bool = False,
-        **growing: Any,
+        **options: Any,
     ) -> Memory | GrowingMemory:
         """Read the memory of one environment.
 
         location: the directory that `build` wrote, or the http(s) address of a Chroma server.
         env: the environment's name, as in its tasks ("alfworld").
         embedder: the one that the memory was built with, an object or a name; None loads it.
-        generation: the number of the generation to read; None for the newest.
         create: open a `GrowingMemory`, creating the memory if it does not exist.
-        growing: further options of `GrowingMemory.open`, such as `condense` and `half_life`.
+        options: `generation`, the number of the generation to read, None for the newest; with
+            `create` those of `GrowingMemory.open`, such as `condense` and `half_life`.
 
         Returns the memory, which later changes at the location do not affect unless it grows.
         Raises MemoryStoreError if there is no such memory or generation, or it is damaged or was
-        built with another embedder; ValueError for a generation with `create`.
+        built with another embedder.
         """
         if create:
             from ldm.memory.growing import GrowingMemory
 
-            if generation is not None:
-                raise ValueError("additions go to the newest generation: omit `generation`")
-            return GrowingMemory.open(location, env, embedder=embedder, create=True, **growing)
-        if growing:
-            raise TypeError(f"{', '.join(growing)} need create=True, for a memory that grows")
+            return GrowingMemory.open(location, env, embedder=embedder, create=True, **options)
+        return cls._read(location, env, embedder, **options)
+
+    @classmethod
+    def _read(
+        cls, location: str, env: str, by: Embedder | str | None, generation: int | None = None
+    ) -> Memory:
         if is_server(location):
-            given = chosen_embedder(embedder) if embedder else None
-            served: Memory = places.server().ServerMemory(location, env, given, generation)
+            served: Memory = places.server().ServerMemory(location, env, by, generation)
             return served
         contents = load(location, env, generation)
-        return cls(contents, chosen_embedder(embedder, contents.generation.embedder))
+        return cls(contents, chosen_embedder(by, contents.generation.embedder))
 
     @property
     def record(self) -> Generation:
@@ -137,7 +137,7 @@ class Memory:
     @property
     def batches(self) -> tuple[BatchIndex, ...]:
         """The indices of its batch memories, sorted by id."""
-        return self.contents.batches
+        return self._contents.batches
 
     @property
     def rows(self) -> Rows:
@@ -186,8 +186,8 @@ class Memory:
         return relevance_of(self.contents.recallable, seed, localize, wording)
 
     @cached_property
-    def _kinds(self) -> KindClassifier:
-        return KindClassifier(self.contents.trained())
+    def _kinds(self) -> Kinds:
+        return self._contents.kinds or self.contents.trained()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -200,11 +200,7 @@ class Memory:
         named = self.rows.named(tuples, trajectories) & self.visible
         if not named.any():
             return self
-        hidden = {*self.record.hidden, *self.rows.take(named).ids}
-        record = replace(self.record, hidden=tuple(sorted(hidden)))
-        # What was learnt from them is not known there.
-        contents = replace(self.contents, generation=record, kinds=None, relevance=None)
-        view = Memory(contents, self._embedder)
+        view = Memory(self.contents.hiding(self.rows.take(named).ids), self._embedder)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
         return view
 
@@ -221,7 +217,7 @@ class Memory:
 
         Otherwise it is predicted from the memory's goals.
         """
-        return stated if stated in self._kinds.names else self._kinds(goal)
+        return stated if stated in self._kinds.kinds else self._kinds.of(goal)
 
     def batches_for(self, goal: str, limit: int = 0, kind: str = "") -> tuple[str, ...]:
         """Return the ids of the batch memories for the goal's kind, mixed ones included.
@@ -352,6 +348,19 @@ class Memory:
 
 #: Reads the contents of a memory without loading an embedder.
 inspect = load
+
+#: What writes memories, by its module, which those who only read do not load.
+_WRITERS = {
+    **dict.fromkeys(("extend", "hide", "rollback"), "ldm.memory.changes"),
+    **dict.fromkeys(("FormationOptions", "build"), "ldm.memory.formation"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WRITERS:
+        raise AttributeError(f"module 'ldm.memory' has no attribute {name!r}")
+    return getattr(import_module(_WRITERS[name]), name)
+
 
 #: What is done with memories; the types of their parts are imported from the modules.
 __all__ = ["FormationOptions", "Memory", "build", "environments", "extend", "generations", "hide"]

@@ -20,7 +20,7 @@ from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places, record
 from ldm.memory.formation import WARNING
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
+from ldm.memory.index import NOWHERE, BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents
 from ldm.memory.rows import Rows
 from ldm.types import Outcome
@@ -138,7 +138,7 @@ def _succeed(
             contents = change(places.load(location, base.env, base.number))
             made = contents.made(replace(stated, number=base.number + 1))
             if base == present[-1]:
-                places.commit(location, made, present)
+                places.commit(location, made)
             if base == present[-1] or made.generation in present:
                 return made.generation
     raise MemoryStoreError(
@@ -166,9 +166,9 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
         if known is None:
             raise record.missing(location, env)
         listed, whole = known
-        chosen = record.chosen_of(listed.generations, env, number)
-        record.commit(location, whole, listed.generations, listed.log, number)
-        places.publish(location, whole.at(chosen))
+        record.chosen_of(listed.generations, env, number)
+        record.commit(location, whole, number)
+        places.publish(location, whole.at(number))
         return listed.visible
 
 
@@ -195,33 +195,32 @@ def purge(
     server.
     """
     from ldm.embed.caching import remove as remove_vectors
-    from ldm.memory import chroma
     from ldm.memory.log import EpisodeLog, task_id
 
     places.refuse_server(location, "may keep what is removed in its files")
     with record.writing(location) as place:
         purged = frozenset(tuples)
         folder = record.folder_of(location, env)
-        present = record.generations(location, env)
-        contents = record.load(location, env) if present or not episodes else None
+        known = record.generations(location, env)
+        contents = record.load(location, env) if known or not episodes else None
         changed = contents and _rewritten(
-            contents, present, lambda row: None if row.tuple.id in purged else row
+            contents, lambda row: None if row.tuple.id in purged else row
         )
-        if changed and not everything and not all(one.tuples for one in changed[1]):
+        if changed and not everything and not all(one.tuples for one in changed.generations):
             raise MemoryStoreError(
                 f"A generation of {env} would be left without any tuple.",
                 "Build the memory again without them, or remove its directory.",
             )
         files.remove(place / record.CALLS)
-        chroma.remove(location)  # its files keep what is deleted in them
+        record.remove_chroma(location)  # its files keep what is deleted in them
         gone = contents.rows.take(contents.rows.named(purged)) if contents else Rows.empty(env, 0)
         trajectories = {*gone.distinct("trajectory_id").values()}
         tasks = {*_tasks(gone), *map(task_id, episodes)}
         remove_vectors(folder)
         # The log first: its identity changes, and the generation is the mark of completion.
         EpisodeLog(folder).keep(lambda event: not _is_of(event, trajectories, tasks, purged))
-        if changed and len(changed[0].rows):
-            record.commit(location, *changed, record.NOWHERE)
+        if changed and len(changed.rows):
+            record.commit(location, replace(changed, log=NOWHERE))
         else:
             record.clear(location, env)
         for other in record.known_generations(location):
@@ -239,9 +238,7 @@ def rewrite_outcomes(location: str, env: str, tuples: Collection[str], score: fl
         return replace(row, tuple=replace(row.tuple, outcome=outcome))
 
     with record.writing(location):
-        present = record.generations(location, env)
-        contents, made = _rewritten(record.load(location, env), present, corrected)
-        places.commit(location, contents, made[:-1])
+        places.commit(location, _rewritten(record.load(location, env), corrected))
 
 
 def _is_of(
@@ -256,11 +253,9 @@ def _is_of(
 
 
 def _rewritten(
-    contents: Contents,
-    present: Sequence[Generation],
-    change: Callable[[IndexedTuple], IndexedTuple | None],
-) -> tuple[Contents, tuple[Generation, ...]]:
-    """Return a memory and its generations as if its tuples had always been changed.
+    contents: Contents, change: Callable[[IndexedTuple], IndexedTuple | None]
+) -> Contents:
+    """Return a memory as if its tuples had always been changed.
 
     change: returns a tuple of the same cell, or None for one that was never there.
     """
@@ -269,7 +264,7 @@ def _rewritten(
     gone = contents.rows.ids - left.rows.ids
     tasks = _tasks(contents.rows) - _tasks(left.rows)
     made, hidden = list[Generation](), frozenset[str]()
-    for one in present:
+    for one in contents.generations:
         named = one.origin == "forgotten" and gone & (frozenset(one.hidden) - hidden)
         hidden = frozenset(one.hidden)
         shrunk = replace(
@@ -279,8 +274,8 @@ def _rewritten(
             # The settings may name what was forgotten.
             settings={"chosen": "tuples that were purged later"} if named else one.settings,
         )
-        made.append(whole.at(one).made(shrunk).generation)
-    return whole.at(made[-1]), tuple(made)
+        made.append(whole.at(one.number).made(shrunk).generation)
+    return replace(whole, generations=tuple(made), kinds=None, relevance=None)
 
 
 def _tasks(rows: Rows) -> frozenset[str]:

@@ -5,7 +5,8 @@ Each environment has four collections, `ldm.<environment>.<part>`:
 - tuples: a row per tuple that the newest generation recalls, with the id of the tuple. Its vector
   is [goal; observation], each half of unit length. In its space (l2, the squared distance) a query
   with such a vector gives 4 - 4 · similarity, so the nearest are the most similar (LDM² Eq. 3). The
-  document holds goal, observation and action; the metadata hold what to filter by.
+  document holds goal, observation and action; the metadata hold what to filter by, and on a
+  server the tuple in its cell as JSON.
 - hidden: the same for the tuples that the newest generation does not recall.
 - types: a row per goal type and observation type (§3.2), with the centroid as its vector.
 - records: texts in parts: the manifest as in `ldm.memory.record`, on a server also what the tuples
@@ -32,15 +33,18 @@ import numpy as np
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.index import FORMAT, Generation, IndexedTuple, OnProgress, check_embedder
+from ldm.memory.index import NOWHERE, Generation, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents, packed
+from ldm.memory.record import LET_IN, is_server
 from ldm.memory.retrieval import Retriever
-from ldm.memory.rows import Mask, Numbers, Rows, Span, Vectors, fields_of, id_of
-from ldm.reason import PAST_OBSERVATION
-from ldm.text import bare_url, guard, is_trusted, redacted, url_secrets
+from ldm.memory.rows import Mask, Numbers, Span, Vectors, id_of
+from ldm.records import adapter
+from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash
 
 T = TypeVar("T")
+#: The format of the collections; any other one is refused.
+FORMAT = 10
 #: The database in a Chroma directory.
 DATABASE = "chroma.sqlite3"
 #: The graph of a collection of tuples: recall@5 of 0.99 and more on recorded episodes.
@@ -54,10 +58,10 @@ ANSWER, REPLY = 20.0, 300.0
 INDEX_HEADER = struct.Struct("<i4Q")
 #: Everything of a row.
 ALL = ["metadatas", "documents", "embeddings"]
-#: Columns of texts that rows can be filtered by, and their names there.
+#: What rows can be filtered by, and its name in a tuple.
 NAMED = {
-    **{name: name for name in ("goal", "action", "kind", "batch", "source", "origin")},
-    **{"task_id": "task", "trajectory_id": "trajectory"},
+    **{name: name for name in ("goal", "action", "kind", "source", "origin", "step", "generation")},
+    **{"task": "task_id", "trajectory": "trajectory_id"},
 }
 #: Characters of one part of a text.
 PART = 1_000_000
@@ -67,12 +71,6 @@ NEWEST = "newest"
 NO_VECTOR = np.ones(1, np.float32)
 
 
-#: The remedy for missing credentials: Chroma's own variables.
-LET_IN = (
-    "Set CHROMA_CLIENT_AUTH_PROVIDER=chromadb.auth.token_authn.TokenAuthClientProvider and "
-    "CHROMA_CLIENT_AUTH_CREDENTIALS to its token; or the former to "
-    "chromadb.auth.basic_authn.BasicAuthClientProvider and the latter to user:password."
-)
 #: The process in which Chroma was first embedded: its threads do not survive a fork.
 _embedding: dict[str, int] = {}
 
@@ -87,32 +85,6 @@ class Row(NamedTuple):
 
 
 # --- The client, and the meaning of its errors
-
-
-def is_server(location: str) -> bool:
-    """Return whether a memory location is the address of a Chroma server.
-
-    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
-    locations are shown and recorded.
-    """
-    if not location.lower().startswith(("http://", "https://")):
-        return False
-    if {*"@?#"} & {*location}:
-        guard(url_secrets(location))
-        raise MemoryStoreError(
-            f"The address of the memory ({bare_url(location)}) carries more than host and "
-            "port, such as a password: it would be shown and recorded.",
-            f"Leave that out. {LET_IN}",
-        )
-    scheme, _, rest = location.partition("://")
-    host, slash, path = rest.partition("/")
-    if path:
-        raise MemoryStoreError(
-            f"The address of the memory ({location}) has a path, {slash}{path}, and a Chroma "
-            "server has none.",
-            f"Use {scheme}://{host}.",
-        )
-    return True
 
 
 @contextmanager
@@ -267,10 +239,7 @@ class Store:
         return opened
 
     def created(self, part: str, generation: Generation) -> Any:
-        """Return a collection, which is created if absent.
-
-        Raises MemoryStoreError if its vectors are those of another embedder.
-        """
+        """Return a collection, which is created if absent."""
         if (opened := self.collection(part)) is None:
             metadata = {
                 **{"ldm": part, "env": self.env, "format": FORMAT},
@@ -285,7 +254,6 @@ class Store:
                 configuration={"hnsw": {"space": "l2", **GRAPH}},
                 embedding_function=None,
             )
-        check_embedder(self.env, str(opened.metadata["embedder"]), generation.embedder)
         return opened
 
     def text(self, name: str) -> str:
@@ -342,13 +310,16 @@ def _name(env: str, part: str) -> str:
 
 
 class TupleRows:
-    """The rows of a memory's tuples."""
+    """The rows of a memory's tuples.
 
-    def __init__(self, contents: Contents) -> None:
+    whole: whether they hold the tuples as JSON, for readers who have no other files.
+    """
+
+    def __init__(self, contents: Contents, *, whole: bool) -> None:
+        self._whole = whole
         self._rows = rows = contents.rows
         self._indices = {batch.id: batch for batch in contents.batches}
         self.hidden = rows.named(contents.generation.hidden)
-        self._before = _steps_before(rows, self.hidden)
         self._same = np.unique(rows.same_texts(), return_inverse=True)[1]
         won = rows.with_outcome(lambda x: x is not None and not x.fell_short)
         lost = rows.with_outcome(lambda x: x is not None and x.score <= 0)
@@ -362,16 +333,13 @@ class TupleRows:
     def changed(self, before: Generation) -> tuple[Mask, Mask]:
         """Return masks of what the generation after `before` changes, and of what it moves.
 
-        Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
-        shares: their counts and links do. Those that were hidden or seen before move.
+        Rows change that are new, become hidden or seen, or whose texts such a row shares: their
+        counts do. Those that were hidden or seen before move.
         """
         new = self._rows.columns["generation"] > before.number
         moved = ~new & (self._rows.named(before.hidden) != self.hidden)
         changed = new | moved
-        trajectories = self._rows.columns["trajectory_id"]
-        related = np.isin(self._same, self._same[changed])
-        related |= np.isin(trajectories, trajectories[changed])
-        return related, moved
+        return np.isin(self._same, self._same[changed]), moved
 
     def part(self, numbers: Numbers) -> list[Row]:
         """Return the rows of these tuples."""
@@ -381,16 +349,18 @@ class TupleRows:
 
     def _row(self, i: int, indexed: IndexedTuple, vector: Vectors) -> Row:
         one, (batch, g, o) = indexed.tuple, indexed.cell
-        goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
+        goal_type = self._indices[batch].goal_types[g]
         key = one.goal, one.observation, one.action
         metadata: dict[str, Any] = {
-            **{name: texts[column] for column, name in NAMED.items()},
-            **{"goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
+            **{name: getattr(one, field) for name, field in NAMED.items()},
+            **{"batch": batch, "goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
             "observation_type": goal_type.observation_types[o],
             "observation_type_id": f"{batch}/{g}/{o}",
-            **{"step": one.step, "generation": one.generation, "same": stable_hash(*key)},
+            "same": stable_hash(*key),
             **{name: counts[self._same[i]] for name, counts in self._evidence.items()},
         }
+        if self._whole:
+            metadata["ldm"] = adapter(IndexedTuple).dump_json(indexed).decode()
         if one.outcome is not None:
             metadata["score"] = one.outcome.score
             metadata["success"] = not one.outcome.fell_short
@@ -399,43 +369,8 @@ class TupleRows:
             metadata["time"] = round(one.time, 3)  # Chroma may change the last bit of more digits
         for prefix, labels in (("scope", one.scope), ("tag", one.tags)):
             metadata |= {f"{prefix}_{name}": value for name, value in labels}
-        # What nobody filters by.
-        rest: dict[str, Any] = {
-            name: text for name, text in texts.items() if name not in (*NAMED, "observation")
-        }
-        if (before := self._before[i]) >= 0:
-            rest["before"] = id_of(int(self._rows.columns["id"][before]))
-        else:
-            rest["past"] = one.history.past
-        rest = {name: value for name, value in rest.items() if value}
-        metadata["ldm"] = json.dumps(rest, ensure_ascii=False)
-        return Row(one.id, vector, document_of(*key), metadata)
-
-
-def document_of(goal: str, observation: str, action: str) -> str:
-    """Return the document of a tuple."""
-    return f"goal: {goal}\nobservation: {observation}\naction: {action}"
-
-
-def _steps_before(rows: Rows, hidden: Mask) -> list[int]:
-    """Return for each tuple the one of the step before, whose past and pair are its past, or -1.
-
-    So a row need not repeat the steps that other rows of its trajectory hold.
-    """
-    columns, texts = rows.columns, rows.distinct("observation")
-    cut = {i: text[:PAST_OBSERVATION] for i, text in texts.items()}
-    names = ("trajectory_id", "past", "observation", "action")
-    steps = list(zip(*(columns[name].tolist() for name in names), strict=True))
-    ends: dict[tuple[int, int, str, int], int] = {}
-    for i, (trajectory, past, observation, action) in enumerate(steps):
-        if not hidden[i]:
-            ends.setdefault((trajectory, past, cut[observation], action), i)
-    before = [-1] * len(steps)
-    for i, (trajectory, past, *_) in enumerate(steps):
-        if past >= 0:
-            parent, observation, action = rows.pasts[past].tolist()
-            before[i] = ends.get((trajectory, parent, rows.texts[observation], action), -1)
-    return before
+        document = f"goal: {one.goal}\nobservation: {one.observation}\naction: {one.action}"
+        return Row(one.id, vector, document, metadata)
 
 
 def type_rows(contents: Contents) -> list[Row]:
@@ -483,7 +418,6 @@ def publish(
     target: str,
     on_progress: OnProgress = lambda *_: None,
     *,
-    generations: Sequence[Generation] = (),
     memory: str = "",
     anew: bool = False,
 ) -> None:
@@ -496,42 +430,38 @@ def publish(
     contents: all tuples, hidden ones included, of the generation.
     target: a directory, or the http(s) address of a Chroma server.
     on_progress: called with ("publish", done, total) in tuples.
-    generations: the records of this and the earlier generations.
     memory: the directory whose other environments are in the target, too.
     anew: write everything, as when there are `differences`.
 
     Raises MemoryStoreError if the target cannot be written, or holds other files or a link.
     """
-    env, generations = contents.generation.env, tuple(generations) or (contents.generation,)
+    env = contents.generation.env
     if is_server(target):
         with chroma_errors(target), Store(target, env) as store:
             if anew:
                 drop_collections(store)
-            _write(store, contents, generations, on_progress)
+            _write(store, contents, on_progress)
         return
     place = Path(target)
     with chroma_errors(target):
         _refuse_foreign(place)
-        if not anew and _published_on(place, contents, generations, on_progress):
+        if not anew and _published_on(place, contents, on_progress):
             return
         files.remove(place)
         place.mkdir(parents=True)
-        known = record.known_generations(memory) if memory else {}
-        for name, present in {**known, env: generations}.items():
-            with Store(str(place), name) as store:
-                one = contents if name == env else record.load(memory, name)
-                _write(store, one, present, on_progress)
+        others = {*(record.known_generations(memory) if memory else ())} - {env}
+        for one in (contents, *(record.load(memory, name) for name in sorted(others))):
+            with Store(str(place), one.generation.env) as store:
+                _write(store, one, on_progress)
 
 
-def _published_on(
-    place: Path, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
-) -> bool:
+def _published_on(place: Path, contents: Contents, on_progress: OnProgress) -> bool:
     """Publish into a directory if it is sound and holds nothing to remove; return whether."""
     if not (place / DATABASE).exists():
         return False
     try:
         with chroma_errors(str(place)), Store(str(place), contents.generation.env) as store:
-            return _write(store, contents, generations, on_progress)
+            return _write(store, contents, on_progress)
     except MemoryStoreError as error:
         if _meaning(error.__cause__ or error, "")[0].startswith("cannot be written"):
             raise
@@ -582,23 +512,22 @@ def drop_collections(store: Store) -> None:
     store._collections = {}
 
 
-def _write(
-    store: Store, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
-) -> bool:
+def _write(store: Store, contents: Contents, on_progress: OnProgress) -> bool:
     """Make the collections of an environment show the contents, the generations last.
 
     Returns False, without writing, for a directory that holds something to remove.
     """
-    rows, newest, known = TupleRows(contents), contents.generation, store.generations()
-    if known == generations:
+    served, newest, known = is_server(store.location), contents.generation, store.generations()
+    if known == contents.generations:
         return True
-    if known != generations[:-1]:
-        if known and not is_server(store.location):
+    if known != contents.generations[:-1]:
+        if known and not served:
             return False
         known = ()
     if not known:
         drop_collections(store)  # what a killed writer has left
     nothing = replace(newest, number=-1, hidden=())
+    rows = TupleRows(contents, whole=served)
     changed, moved = rows.changed(known[-1] if known else nothing)
     done, ids = 0, contents.rows.columns["id"]
     for part, other, mask in (
@@ -613,12 +542,10 @@ def _write(
             on_progress("publish", done, int(changed.sum()))
     for chunk in chunks_of(type_rows(contents)):
         put_rows(store.created("types", newest), chunk)
-    number, kinds = newest.number, contents.trained()
-    listed = record.Manifest(
-        *(FORMAT, generations, contents.batches, kinds, number, record.NOWHERE, {})
-    )
+    number = newest.number
+    listed = record.manifest_of(replace(contents, log=NOWHERE), {})
     texts = {f"manifest {number}": records.dumps(listed)}
-    if is_server(store.location):  # whose readers have no other files
+    if served:  # whose readers have no other files
         taught = packed(contents.learnt())
         texts[f"relevance {number}"] = base64.b64encode(taught).decode()
     log = store.created("records", newest)
@@ -648,7 +575,7 @@ def differences(contents: Contents, target: str) -> list[str]:
 
     Every row is compared with its text, metadata and vector. Empty if nothing differs.
     """
-    env, expected = contents.generation.env, TupleRows(contents)
+    env, expected = contents.generation.env, TupleRows(contents, whole=is_server(target))
     opened = []
     try:
         with chroma_errors(target), Store(target, env) as store:
@@ -705,11 +632,4 @@ def publish_beside(
 
     contents: of its newest generation. anew: as in `publish`.
     """
-    present = record.generations(location, contents.generation.env)
-    where: dict[str, Any] = {"generations": present, "memory": location}
-    publish(contents, beside(location), on_progress, anew=anew, **where)
-
-
-def remove(location: str) -> None:
-    """Remove the Chroma directory within a memory; nothing behind a link."""
-    files.remove(Path(beside(location)))
+    publish(contents, beside(location), on_progress, memory=location, anew=anew)

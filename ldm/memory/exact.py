@@ -1,29 +1,30 @@
 """The tuples that a view of a memory recalls, compared exactly over all kinds (LDM² Eq. 3).
 
 Tuples with the same goal, observation and action are one recall, whose outcomes are counted.
-Episodes that are in no generation yet are memories of their own (`Pending`), recalled at once.
+Episodes that are in no generation yet are memories of their own, recalled at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.memory import Memory
 from ldm.memory.filters import EVERYTHING, Filter
 from ldm.memory.formation import MIXED, failed, tuples_of
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.formation import texts_of as texts_of_trajectories
+from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
 from ldm.memory.lessons import Known, empty
+from ldm.memory.log import Episodes, Event, Rate
 from ldm.memory.recalls import Trial
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Floats, Mask, Numbers, Vectors, id_of, value_of
 from ldm.parallel import cached
-from ldm.reason import Reasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.reason.vocabulary import read_command
 from ldm.types import Recall, StateActionTuple, Trajectory
 
@@ -31,7 +32,8 @@ from ldm.types import Recall, StateActionTuple, Trajectory
 KEPT = 32
 #: The number of latest tuples with an action whose outcomes are looked at.
 RECENT = 50
-#: A tuple's goal, observation and action.
+#: The columns by which tuples count as equal, and the texts in them.
+COLUMNS = ("goal", "observation", "action")
 Texts = tuple[str, str, str]
 #: The rewards of tuples by id.
 Rated = Mapping[str, Sequence[Trial]]
@@ -53,15 +55,9 @@ class Exact:
         self._masks: dict[Filter, tuple[Mask, Mask]] = {}
 
     @cached_property
-    def _by_action(self) -> tuple[Numbers, NDArray[np.uint32]]:
-        """The rows sorted by action and time, and the actions in that order."""
-        order = np.lexsort((self._columns["time"], self._columns["action"]))
-        return order, self._columns["action"][order]
-
-    @cached_property
     def _numbers(self) -> dict[str, int]:
         """The numbers of the texts by which tuples count as equal."""
-        columns = (self._rows.distinct(name) for name in ("goal", "observation", "action"))
+        columns = map(self._rows.distinct, COLUMNS)
         return {text: number for column in columns for number, text in column.items()}
 
     @cached_property
@@ -118,11 +114,11 @@ class Exact:
 
     def holds(self, texts: Texts) -> bool:
         """Return whether a tuple with these texts is visible."""
-        return len(self._same(texts, EVERYTHING)) > 0
+        return len(self._having(EVERYTHING, texts)) > 0
 
     def trials(self, texts: Texts, rated: Rated, accepted: Filter) -> list[Trial]:
         """Return the outcomes of the tuples with these texts, and the feedback on them."""
-        return self._trials_at(self._same(texts, accepted), rated)
+        return self._trials_at(self._having(accepted, texts), rated)
 
     def trials_of(
         self, action: str, query: Query, least: float, rated: Rated, accepted: Filter
@@ -131,24 +127,18 @@ class Exact:
 
         least: the least similarity.
         """
-        rows = self._with_action(action, accepted)[-RECENT:]
+        rows = self._having(accepted, (action,), ("action",))[-RECENT:]
         return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
 
-    def _same(self, texts: Texts, accepted: Filter) -> Numbers:
-        """Return the accepted rows with these texts."""
-        goal, observation = (self._numbers.get(text, -1) for text in texts[:2])
-        rows = self._with_action(texts[2], accepted)
-        rows = rows[self._columns["goal"][rows] == goal]
-        same: Numbers = rows[self._columns["observation"][rows] == observation]
-        return same
-
-    def _with_action(self, action: str, accepted: Filter) -> Numbers:
-        """Return the accepted rows with an action, the oldest first."""
-        order, actions = self._by_action
-        number = self._numbers.get(action, -1)
-        start, stop = np.searchsorted(actions, [number, number + 1])
-        rows = order[start:stop]
-        return rows[self.mask(accepted)[rows]]
+    def _having(
+        self, accepted: Filter, texts: Sequence[str], columns: Sequence[str] = COLUMNS
+    ) -> Numbers:
+        """Return the accepted rows with these texts, the oldest first."""
+        mask = self.mask(accepted)
+        for name, text in zip(columns, texts, strict=True):
+            mask = mask & (self._columns[name] == self._numbers.get(text, -1))
+        rows = np.flatnonzero(mask)
+        return rows[np.argsort(self._columns["time"][rows], kind="stable")]
 
     def _trials_at(self, rows: Numbers, rated: Rated) -> list[Trial]:
         """Return the outcomes of the rows whose success is known, and the feedback on them."""
@@ -167,34 +157,71 @@ PENDING = "pending"
 MOST = 1_000
 
 
-class Pending:
-    """The pending episodes. One thread adds at a time, while others recall.
+class View:
+    """What a growing memory recalls: its newest generation, and the episodes of the log since.
 
-    memories: of their tuples; they replace each other and never change.
+    One thread takes events at a time, while others recall.
+
+    base: the generation, without any tuple if there is none. place, states: how far the log was
+        read, and what the files were like then. episodes: those that the events tell of.
+    pending: the finished ones that are not in the generation, by the ids of their trajectories.
+    memories: of their tuples; they replace each other and never change. rated: rewards.
     """
 
-    def __init__(self, before: Generation, embedder: Embedder, reasoner: Reasoner) -> None:
-        """Start without episodes. before: the newest generation. reasoner: writes histories."""
-        self.trajectories: dict[str, Trajectory] = {}
+    def __init__(self, base: Memory, embedder: Embedder) -> None:
+        """Start without episodes."""
+        self.base = base
+        self.place = base.contents.log
+        self.states: tuple[tuple[int, ...], ...] = ()
+        self.episodes = Episodes()
+        self.pending: dict[str, Trajectory] = {}
         self.memories: tuple[Memory, ...] = ()
+        self.rated: dict[str, list[Trial]] = {}
         self._embedder = embedder
-        self._reasoner = reasoner
-        self._empty = empty(replace(before, number=before.number + 1, hidden=()))
+        self._reasoner = OfflineReasoner(embedder)
 
-    def add(self, episodes: Mapping[str, Trajectory], vectors: Mapping[str, Vectors]) -> None:
-        """Add episodes by name. vectors: of their goals and observations."""
-        self.trajectories |= episodes
-        number, rows = self._empty.generation.number, list[IndexedTuple]()
-        for one in episodes.values():
+    @property
+    def parts(self) -> tuple[Memory, ...]:
+        """The memories that are searched."""
+        return self.base, *self.memories
+
+    def holds(self, trajectory: str) -> bool:
+        """Return whether a trajectory is in the generation or pending, by its id."""
+        return trajectory in self.pending or trajectory in self.base.contents.trajectories
+
+    def take(
+        self,
+        events: Sequence[tuple[int, Event]],
+        vectors_of: Callable[[Sequence[str]], Mapping[str, Vectors]],
+    ) -> None:
+        """Take further events. vectors_of: returns the vectors of goals and observations."""
+        for at, event in events:
+            if isinstance(event, Rate):
+                for name in event.tuples:
+                    trial = Trial(event.time, at, (1 + event.reward) / 2)
+                    self.rated.setdefault(name, []).append(trial)
+        finished = self.episodes.take(event for _, event in events).values()
+        new = {one.id: one for one in finished if not self.holds(one.id)}
+        if new:
+            vectors = vectors_of(texts_of_trajectories(new.values()))
+            self.memories = self._with(new.values(), vectors)
+            self.pending |= new
+
+    def _with(
+        self, episodes: Iterable[Trajectory], vectors: Mapping[str, Vectors]
+    ) -> tuple[Memory, ...]:
+        """Return the memories of all pending episodes with more of them."""
+        number, rows = self.base.generation + 1, list[IndexedTuple]()
+        for one in episodes:
             batch = f"{one.task.kind or MIXED}-{PENDING}"
             tuples = tuples_of(one, self._reasoner, number, warning=failed(one))
             rows += [IndexedTuple(step, batch, 0, 0) for step in tuples]
-        complete, before = self.memories, self._empty
+        complete = self.memories
+        before = empty(replace(self.base.record, number=number, hidden=()))
         if complete and len(complete[-1]) < MOST:
             complete, before = complete[:-1], complete[-1].contents
         only = (GoalType(PENDING, (PENDING,)),)
         names = {row.batch for row in rows} - {batch.id for batch in before.batches}
         batches = [BatchIndex(name, "", number, (), only) for name in sorted(names)]
         known = Known(self._embedder.name, self._embedder.dimension, vectors)
-        contents = before.extended(rows, known, batches)
-        self.memories = (*complete, Memory(contents, self._embedder))
+        return *complete, Memory(before.extended(rows, known, batches), self._embedder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import chroma, record
 from ldm.memory.formation import FormationOptions, form
-from ldm.memory.lessons import Known, nothing
+from ldm.memory.index import Place
+from ldm.memory.lessons import Known
 from ldm.memory.log import EpisodeLog, Episodes
-from ldm.memory.record import NOWHERE, Place
+from ldm.memory.places import newest
 from ldm.reason.offline import OfflineReasoner
 
 #: Episodes of the first generation. A later one has at most as many as all before it together, as a
@@ -38,7 +39,7 @@ def enough(batch_size: int, folded: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to form. episodes: their names. least: the number of new ones that are enough.
+    """What to form. episodes: the ids of trajectories. least: the number of new ones to form.
 
     embedder: its name. texts: those whose vectors follow. patience: seconds to wait for another
         process that writes.
@@ -63,22 +64,22 @@ def fold(order: Order, embedder: Embedder) -> None:
     """
     with record.writing(order.location, order.patience):
         folder = record.folder_of(order.location, order.env)
-        listed = record.manifest(folder)
-        base = record.load(order.location, order.env) if listed else nothing(order.env, embedder)
-        events, end = EpisodeLog(folder).read(listed.log if listed else NOWHERE)
+        base = newest(order.location, order.env, embedder)
+        events, end = EpisodeLog(folder).read(base.log)
         episodes = Episodes()
         finished = episodes.take(event for _, event in events)
-        waiting = {n: one for n, one in finished.items() if one.id not in base.trajectories}
-        new = [waiting[name] for name in order.episodes if name in waiting]
+        waiting = {one.id: one for one in finished.values() if one.id not in base.trajectories}
+        new = [waiting.pop(name) for name in order.episodes if name in waiting]
         if not new or len(new) < order.least:
             return
         options = FormationOptions(order.batch_size, failures="contrast")
         contents = form(new, options, embedder, OfflineReasoner(embedder), base)
-        made = (*(listed.visible if listed else ()), contents.generation)
         # The next reading begins at the first event of an episode that is not in it.
-        later = {*episodes.running, *(waiting.keys() - {*order.episodes})}
+        left = (name for name, one in finished.items() if one.id in waiting)
+        later = {*episodes.running, *left}
         first = [at for at, event in events if getattr(event, "episode", "") in later]
-        record.commit(order.location, contents, made, Place(end.log, min(first, default=end.end)))
+        contents = replace(contents, log=Place(end.log, min(first, default=end.end)))
+        record.commit(order.location, contents)
         with suppress(OSError):
             remove_vectors(folder)
         with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it

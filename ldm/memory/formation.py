@@ -8,9 +8,8 @@ from __future__ import annotations
 import itertools
 import random
 import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from ldm.embed.caching import CachingEmbedder
 from ldm.errors import LdmError
 from ldm.memory import places
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
-from ldm.memory.lessons import EMBEDDED, Contents, nothing
+from ldm.memory.lessons import EMBEDDED, Contents
 from ldm.memory.rows import Rows
 from ldm.parallel import both, give_back, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
@@ -71,35 +70,19 @@ def failed(trajectory: Trajectory) -> bool:
     return trajectory.success is not None and trajectory.score <= 0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPlan:
-    """A batch to be formed. kind: "" for a mixed one."""
-
-    id: str
-    kind: str
-    trajectories: tuple[Trajectory, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FormedBatch:
-    """A batch memory M_b: its index and its tuples in the order of trajectories and steps."""
-
-    index: BatchIndex
-    rows: tuple[IndexedTuple, ...]
-
-
 def plan_batches(
     trajectories: Iterable[Trajectory], options: FormationOptions, existing: Iterable[str] = ()
-) -> tuple[BatchPlan, ...]:
+) -> dict[str, tuple[Trajectory, ...]]:
     """Divide N trajectories into n batches of about B (LDM² §3.1), independent of their order.
+
+    Returns the trajectories of each batch, all of one kind, by its id.
 
     existing: ids of the memory's batches; new ones get the next free numbers.
     """
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         groups.setdefault(trajectory.task.kind, []).append(trajectory)
-    used = set(existing)
-    plans = []
+    used, plans = set(existing), dict[str, tuple[Trajectory, ...]]()
     for kind in sorted(groups):
         members = sorted(groups[kind], key=lambda t: t.id)
         random.Random(stable_seed(options.seed, kind)).shuffle(members)
@@ -110,8 +93,8 @@ def plan_batches(
             used.add(name)
             # Near-equal sizes, because a small last batch would be a poor memory.
             start, end = len(members) * i // count, len(members) * (i + 1) // count
-            plans.append(BatchPlan(name, kind, tuple(members[start:end])))
-    return tuple(plans)
+            plans[name] = tuple(members[start:end])
+    return plans
 
 
 def tuples_of(
@@ -189,35 +172,32 @@ def _values(score: float, rewards: Sequence[float]) -> list[float]:
 
 
 def form_batch(
-    plan: BatchPlan,
+    name: str,
+    trajectories: Sequence[Trajectory],
     reasoner: Reasoner,
     generation: int,
     tuples_from: Callable[[Trajectory], list[StateActionTuple]] | None = None,
-) -> FormedBatch:
-    """Form the batch memory of `plan`: tuples, goal types, and observation types within each.
+) -> tuple[BatchIndex, list[IndexedTuple]]:
+    """Form a batch memory M_b: tuples, goal types, and observation types within each.
 
     This is LDM² §3.2 with Eq. 7 (goal index) and Eq. 8 (an observation index per goal type).
 
+    Returns its index, and its tuples in the order of trajectories and steps.
+
+    name: its id. trajectories: of one kind.
     generation: of the tuples.
     tuples_from: makes a trajectory's tuples, in any thread; None for `tuples_of` as it is.
     """
     made_by = tuples_from or (lambda one: tuples_of(one, reasoner, generation))
     by_trajectory, (goal_types, cells) = both(
-        lambda: map_concurrently(made_by, plan.trajectories, reasoner.concurrency),
-        lambda: _indexed(plan.trajectories, reasoner),
+        lambda: map_concurrently(made_by, trajectories, reasoner.concurrency),
+        lambda: _indexed(trajectories, reasoner),
         reasoner.concurrency,
     )
-    index = BatchIndex(
-        id=plan.id,
-        kind=plan.kind,
-        generation=generation,
-        trajectories=tuple(t.id for t in plan.trajectories),
-        goal_types=goal_types,
-        reasoner=reasoner.name,
-    )
+    kind, ids = trajectories[0].task.kind, tuple(one.id for one in trajectories)
+    index = BatchIndex(name, kind, generation, ids, goal_types, reasoner.name)
     tuples = [t for tuples in by_trajectory for t in tuples]
-    rows = tuple(IndexedTuple(t, plan.id, *cells[t.goal, t.observation]) for t in tuples)
-    return FormedBatch(index, rows)
+    return index, [IndexedTuple(t, name, *cells[t.goal, t.observation]) for t in tuples]
 
 
 def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_GoalTypes, _Cells]:
@@ -320,24 +300,22 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     with places.writing(location):
         if rebuild:
             places.drop(location, env)
-        present = places.generations(location, env)
-        base = places.load(location, env) if present else nothing(env, embedder)
-        base.generation.check_embedder(embedder.name)
+        base = places.newest(location, env, embedder)
         new = [distinct[i] for i in sorted(distinct) if i not in base.trajectories]
         skipped = len(trajectories) - left_out - len(new)
         if not new:
             places.publish(location, base, on_progress)
             return BuildResult(env, base.generation, base.batches, base.rows, 0, skipped, left_out)
-        known, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
+        vectors, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
         with _timed(seconds, "embed"):
-            _embed_all(known, texts_of(new), on_progress)
+            _embed_all(vectors, texts_of(new), on_progress)
         with _timed(seconds, "form"):
             how: Any = {"on_progress": on_progress, "env_class": env_class, "left_out": left_out}
-            contents = form(new, options, known, reasoner_for(known), base, **how)
-        del known  # the contents have its vectors
+            contents = form(new, options, vectors, reasoner_for(vectors), base, **how)
+        del vectors  # the contents have its vectors
         give_back()
         with _timed(seconds, "store"):
-            places.commit(location, contents, present, on_progress)
+            places.commit(location, contents, on_progress)
     made, counts = contents.generation, (len(new), skipped, left_out)
     return BuildResult(env, made, contents.batches, contents.rows, *counts, seconds)
 
@@ -372,7 +350,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     number = base.generation.number + 1
     plans = plan_batches(new, options, [batch.id for batch in base.batches])
     formed = _formed(plans, options, reasoner, number, on_progress)
-    rows = [row for batch in formed for row in batch.rows]
+    rows = [row for _, of_batch in formed for row in of_batch]
     settings = {
         "batch_size": str(options.batch_size),
         "seed": str(options.seed),
@@ -388,32 +366,29 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     stated = replace(base.generation, number=number, origin="formed", settings=settings, tasks=())
     if env_class:
         stated = replace(stated, env_class=env_class)
-    return base.extended(rows, embedder, [batch.index for batch in formed]).made(stated)
+    return base.extended(rows, embedder, [index for index, _ in formed]).made(stated)
 
 
 def _formed(
-    plans: Sequence[BatchPlan],
+    plans: Mapping[str, Sequence[Trajectory]],
     options: FormationOptions,
     reasoner: Reasoner,
     number: int,
     on_progress: OnProgress,
-) -> list[FormedBatch]:
+) -> list[tuple[BatchIndex, list[IndexedTuple]]]:
     """Return the batches of generation `number`, formed concurrently if the reasoner can."""
-    count, done, lock = sum(len(plan.trajectories) for plan in plans), 0, threading.Lock()
+    total, done = sum(map(len, plans.values())), itertools.count(1)
 
     def tuples_from(one: Trajectory) -> list[StateActionTuple]:
-        nonlocal done
         warning = options.failures == "contrast" and failed(one)
         tuples = tuples_of(one, reasoner, number, warning=warning)
-        with lock:
-            done += 1
-            on_progress("form", done, count)
+        on_progress("form", next(done), total)
         return tuples
 
-    def formed(plan: BatchPlan) -> FormedBatch:
-        return form_batch(plan, reasoner, number, tuples_from)
+    def formed(name: str) -> tuple[BatchIndex, list[IndexedTuple]]:
+        return form_batch(name, plans[name], reasoner, number, tuples_from)
 
-    return map_concurrently(formed, plans, reasoner.concurrency)
+    return map_concurrently(formed, [*plans], reasoner.concurrency)
 
 
 def _refused(

@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,21 +28,19 @@ from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.caching import VectorFile
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, log, record
-from ldm.memory.exact import Pending, Texts, texts_of
+from ldm.memory.exact import Texts, View, texts_of
 from ldm.memory.filters import EVERYTHING, Filter, Outcomes, Where
 from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, check_embedder
-from ldm.memory.lessons import Known, nothing, rules_of
-from ldm.memory.places import refuse_server
+from ldm.memory.lessons import Known, rules_of
+from ldm.memory.places import newest, refuse_server
 from ldm.memory.recalls import MARGIN, Recalls, Trial, arranged, unlike, weighed
-from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Mask, Rows, Vectors
 from ldm.parallel import ForkLock, cached, process_of
-from ldm.reason.offline import OfflineReasoner
-from ldm.types import Origin, Recall, StateActionTuple, Task, Trajectory, stable_hash
+from ldm.types import Origin, Recall, StateActionTuple, Task, Trajectory
 
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
@@ -57,32 +54,8 @@ PATIENCE = 3_600.0
 #: Seconds for which `fold` lets that process wait for another one that writes.
 FOLDING = 60.0
 
-_numbers = count()
 #: Earlier observations of an episode with the actions that followed.
 Pairs = Sequence[tuple[str, str]]
-
-
-@dataclass(slots=True)
-class _View:
-    """What is searched: the newest generation and the pending episodes.
-
-    base: without any tuple if there is no generation. known: ids of the trajectories of both.
-    place: how far the log was read. states: of the files that this was read from.
-    episodes: those in the log after the generation. rated: the rewards of tuples.
-    """
-
-    base: Memory
-    pending: Pending
-    known: set[str]
-    place: Place
-    states: tuple[tuple[int, ...], ...]
-    episodes: log.Episodes = field(default_factory=log.Episodes)
-    rated: dict[str, list[Trial]] = field(default_factory=dict)
-
-    @property
-    def parts(self) -> tuple[Memory, ...]:
-        """The memories that are searched."""
-        return self.base, *self.pending.memories
 
 
 class GrowingMemory:
@@ -107,7 +80,6 @@ class GrowingMemory:
         self.half_life = half_life
         self._embedder = embedder
         self._condense = condense
-        self._reasoner = OfflineReasoner(embedder)
         self._folder = record.folder_of(self.location, env)
         self._log = log.EpisodeLog(self._folder, embedder.name)
         self._vectors = VectorFile(self._folder, embedder)
@@ -148,10 +120,9 @@ class GrowingMemory:
         if create and not os.path.lexists(Path(place) / record.MARK):
             with record.writing(place):
                 pass
-        record.check_memory(place)
+        present = record.generations(place, env)
         if not (create or exists):
             raise record.missing(place, env)
-        present = record.generations(place, env) if exists else ()
         name = present[-1].embedder if present else log.EpisodeLog(folder).embedder()
         model = chosen_embedder(embedder, name or None)
         check_embedder(env, name or model.name, model.name)
@@ -167,13 +138,13 @@ class GrowingMemory:
 
     def __len__(self) -> int:
         view = self._current()
-        pending = {*map(texts_of, _tuples(view.pending.memories))}
+        pending = {*map(texts_of, _tuples(view.memories))}
         return view.base.exact.distinct + sum(not view.base.exact.holds(one) for one in pending)
 
     @property
     def pending(self) -> int:
         """The number of finished episodes that are in no generation yet."""
-        return len(self._current().pending.trajectories)
+        return len(self._current().pending)
 
     @property
     def newest(self) -> Memory | None:
@@ -200,7 +171,7 @@ class GrowingMemory:
         Raises TypeError or ValueError for a text that cannot be kept, MemoryStoreError if the log
         cannot be written.
         """
-        name = stable_hash(time.time_ns(), os.getpid(), next(_numbers))
+        name = secrets.token_hex(8)
         texts = plain_text("goal", goal), plain_text("kind", kind), plain_text("source", source)
         task = Task(log.task_id(name), self.env, log.SPLIT, *texts)
         first = log.Begin(
@@ -263,7 +234,7 @@ class GrowingMemory:
         if max(map(len, texts)) > log.MAX_TEXT:
             raise ValueError(f"a text has more than {log.MAX_TEXT:,} characters")
         view = self._current()
-        if trajectory.id in view.known:
+        if view.holds(trajectory.id):
             ids = _of_episode(view.base, trajectory.id)
             if not ids or not ids <= {*view.base.record.hidden}:
                 return False
@@ -283,7 +254,6 @@ class GrowingMemory:
         kind: str | None = None,
         min_similarity: float | None = None,
         outcomes: Outcomes = "any",
-        utility: bool = True,
     ) -> Recalls:
         """Recall the `k` distinct tuples that say most about what to do in a state.
 
@@ -297,10 +267,9 @@ class GrowingMemory:
             nothing is recalled if even the nearest is less similar than two states of the memory
             are by chance; `Recalls.why` says so.
         outcomes: "any", or only tuples of "success" or of "failure".
-        utility: whether those of the recalls that newer evidence contradicts come last.
 
         Returns at most `k` recalls with their evidence, those of the most probable action first,
-        and of each action the most similar first.
+        and of each action the most similar first; those that newer evidence contradicts come last.
         Raises ValueError if `k` is below 1.
         """
         if k < 1:
@@ -325,12 +294,11 @@ class GrowingMemory:
         recalls = self._weighed(view, chosen, query, accepted)
         if probable:
             recalls = arranged(recalls, probable, k)
-        if utility:
-            recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
+        recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
         return Recalls(texts[0], texts[1], tuple(recalls))
 
     def _probable(
-        self, view: _View, state: Sequence[str], past: Pairs, nearest: Recall | None, kind: str
+        self, view: View, state: Sequence[str], past: Pairs, nearest: Recall | None, kind: str
     ) -> str:
         """Return the most probable form of an action in a state; "" if nothing is learnt yet.
 
@@ -461,7 +429,7 @@ class GrowingMemory:
             "tuples": len({*map(texts_of, tuples)}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
-            "pending": sum(accepted.takes(one) for one in view.pending.trajectories.values()),
+            "pending": sum(accepted.takes(one) for one in view.pending.values()),
             "unfinished": sum(accepted.takes(one) for one, _ in view.episodes.running.values()),
         }
 
@@ -493,11 +461,10 @@ class GrowingMemory:
         Raises MemoryStoreError if it cannot be written, or another process is writing.
         """
         self.close()
-        if self._current().pending.trajectories:
+        if self._current().pending:
             self._start_folding(patience=FOLDING)
             self.close()
-        newest = self.newest
-        return newest.record if newest else None
+        return self.newest.record if self.newest else None
 
     def close(self) -> None:
         """Wait until no batch is being formed or full; the memory stays usable.
@@ -511,7 +478,7 @@ class GrowingMemory:
             if left == before:  # another process is at it, or it is not possible now
                 return
             # What is learnt must not depend on how fast batches were formed meanwhile.
-            if left >= SHARE * len(self._current().known):
+            if left >= SHARE * (left + len(self._current().base.contents.trajectories)):
                 self._start_folding()
             self._fold_when_full()
 
@@ -521,11 +488,7 @@ class GrowingMemory:
         """Append events to the log. texts: those of the episode that they complete."""
         self._embed(texts)  # no lock is held meanwhile; the embedder remembers them
         with self._lock:
-            if not os.path.lexists(Path(self.location) / record.MARK):
-                raise MemoryStoreError(
-                    f"The memory at {self.location} is gone: it was moved or removed.",
-                    "Put it back, or open it at its new place.",
-                )
+            record.check_memory(self.location)  # it may have been moved meanwhile
             self._log.append(events)
             self._view = self._updated(self._view)
         if texts:
@@ -534,9 +497,9 @@ class GrowingMemory:
     def _embed(self, texts: Sequence[str]) -> dict[str, Vectors]:
         """Return the vectors of texts, or of what `condense` makes of them."""
         condensed = [self._condense(text) for text in texts] if self._condense else texts
-        return dict(zip(texts, self._embedder.embed(condensed), strict=True)) if texts else {}
+        return dict(zip(texts, self._embedder.embed(condensed), strict=True))
 
-    def _current(self) -> _View:
+    def _current(self) -> View:
         """Return the searchable state, updated if a file has changed."""
         if self._states() == self._view.states:
             return self._view
@@ -547,53 +510,33 @@ class GrowingMemory:
     def _states(self) -> tuple[tuple[int, ...], ...]:
         return record.status(self._folder / record.FILE), self._log.status()
 
-    def _updated(self, view: _View | None) -> _View:
+    def _updated(self, view: View | None) -> View:
         """Return the present state. view: the one before, of which this may be the rest."""
         states = self._states()
         if view is not None and view.states[0] == states[0]:
             events, place = self._log.read(view.place)
             corrected = any(isinstance(one, log.Correct) for _, one in events)
             if place.log == view.place.log and not corrected:
-                self._take(view, events)
+                view.take(events, self._vectors_of)
                 view.place, view.states = place, states
                 return view
-        listed, base = record.manifest(self._folder), view.base if view else None
-        before = nothing(self.env, self._embedder)
-        newest = listed.visible[-1] if listed else before.generation
-        if base is None or base.record != newest:
-            contents = record.load(self.location, self.env) if listed else before
-            base = Memory(contents, self._embedder)
-        events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
-        pending = Pending(base.record, self._embedder, self._reasoner)
-        made = _View(base, pending, {*base.contents.trajectories}, place, states)
-        self._take(made, events)
+        base = Memory(newest(self.location, self.env, self._embedder), self._embedder)
+        made = View(base, self._embedder)
+        events, made.place = self._log.read(made.place, rated=True)
+        made.take(events, self._vectors_of)
+        made.states = states
         return made
 
-    def _take(self, view: _View, events: Sequence[tuple[int, log.Event]]) -> None:
-        """Add what events tell to a view."""
-        for at, event in events:
-            if isinstance(event, log.Rate):
-                for name in event.tuples:
-                    trial = Trial(event.time, at, (1 + event.reward) / 2)
-                    view.rated.setdefault(name, []).append(trial)
-        finished = view.episodes.take(event for _, event in events)
-        new = {name: one for name, one in finished.items() if one.id not in view.known}
-        if not new:
-            return
-        texts = texts_of_trajectories(new.values())
-        stored = self._vectors.read(texts)
-        computed = self._embed([text for text in texts if text not in stored])
-        if computed:
-            self._vectors.write(computed)
-        view.pending.add(new, stored | computed)
-        view.known.update(one.id for one in new.values())
+    def _vectors_of(self, texts: Sequence[str]) -> Mapping[str, Vectors]:
+        """Return the vectors of texts of the log, which are computed once."""
+        return self._vectors.vectors(texts, self._embed)
 
     def _rate(self, tuples: Iterable[str], reward: float) -> None:
         """Append feedback on tuples."""
         self._append([log.Rate(tuple(dict.fromkeys(tuples)), float(reward), log.present())])
 
     def _weighed(
-        self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter
+        self, view: View, chosen: Sequence[Recall], query: Query, accepted: Filter
     ) -> list[Recall]:
         """Return recalls with their evidence."""
         parts, now = [part.exact for part in view.parts], log.present()
@@ -631,30 +574,28 @@ class GrowingMemory:
             if done is not None and done.poll() is None:
                 return
             self._folding.pop(os.getpid(), None)
-            waiting = len(self._view.pending.trajectories)
-            least = enough(self.batch_size, len(self._view.known) - waiting)
-            if waiting >= least:
+            least = enough(self.batch_size, len(self._view.base.contents.trajectories))
+            if len(self._view.pending) >= least:
                 self._start_folding(least)
         if done is not None:
             _check_folded(done)
 
     def _order(self, least: int, patience: float) -> tuple[Order, Known]:
         """Return the order to form the pending episodes, and the vectors of their texts."""
-        pending = self._view.pending
-        names, vectors = (*pending.trajectories,), dict[str, Vectors]()
-        for one in pending.memories:
+        vectors = dict[str, Vectors]()
+        for one in self._view.memories:
             vectors |= one.contents.vectors_of_texts()
         known = Known(self._embedder.name, self._embedder.dimension, vectors)
-        where, how = (self.location, self.env, known.name), (self.batch_size, least, patience)
-        return Order(*where, (*vectors,), names, *how), known
+        what = self.location, self.env, known.name, (*vectors,), (*self._view.pending,)
+        return Order(*what, self.batch_size, least, patience), known
 
     def _start_folding(self, least: int = 1, patience: float = 0.0) -> None:
         """Start the process that forms a batch.
 
         least, patience: see `ldm.memory.folding.Order`.
         """
+        order, known = self._order(least, patience)
         with tempfile.TemporaryFile() as file:
-            order, known = self._order(least, patience)
             file.write(records.dumps(order).encode() + b"\n")
             np.save(file, known.embed(order.texts))
             file.seek(0)

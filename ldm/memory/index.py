@@ -11,22 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import not_
 from typing import Annotated
 
 from pydantic import Field
 
 from ldm.errors import MemoryStoreError
-from ldm.parallel import cached
 from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
 FORMAT = 9
-#: Called with (stage, done, total) to report progress.
-OnProgress = Callable[[str, int, int], None]
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
+#: Called with (stage, done, total) to report progress.
+OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +53,6 @@ class BatchIndex:
     trajectories: tuple[str, ...]
     goal_types: tuple[GoalType, ...]
     reasoner: str = ""
-
-    def cells(self) -> frozenset[Cell]:
-        """Return its cells; purging may have emptied some."""
-        return frozenset(
-            (self.id, g, o)
-            for g, goal_type in enumerate(self.goal_types)
-            for o in range(len(goal_type.observation_types))
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +109,17 @@ class Generation:
         check_embedder(self.env, self.embedder, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
+
+    log: str = ""
+    end: Count = 0
+
+
+NOWHERE = Place()
+
+
 def check_embedder(env: str, recorded: str, given: str) -> None:
     """Raise MemoryStoreError unless the given embedder is the recorded one of a memory."""
     if given != recorded:
@@ -127,17 +129,15 @@ def check_embedder(env: str, recorded: str, given: str) -> None:
         )
 
 
-#: Goals whose kinds are cached.
-KEPT_GOALS = 10_000
 #: Trained classifiers that are cached; views of a memory often have the same goals.
 CLASSIFIERS = 32
 #: Single letters are words, too: "put a pen" and "put two pens" are different kinds.
 WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class KindWeights:
-    """A trained classifier of k ≥ 1 kinds by n words.
+@dataclass(frozen=True)
+class Kinds:
+    """The k ≥ 1 kinds of tasks, and a classifier of goals by n words.
 
     weights: (n, k), the weight of each word for each kind. intercepts: (k,).
     """
@@ -147,54 +147,43 @@ class KindWeights:
     weights: tuple[tuple[float, ...], ...] = ()
     intercepts: tuple[float, ...] = ()
 
+    @classmethod
+    @lru_cache(CLASSIFIERS)
+    def trained(cls, goals: frozenset[tuple[str, str]]) -> Kinds:
+        """Train on n ≥ 1 goals with their kinds.
 
-@lru_cache(CLASSIFIERS)
-def trained(goals: frozenset[tuple[str, str]]) -> KindWeights:
-    """Train on n ≥ 1 goals with their kinds.
+        All kinds have the same weight, so that one with many goals does not attract those of
+        others.
+        """
+        examples = sorted(goals)
+        names = sorted({kind for _, kind in examples})
+        if len(names) == 1:
+            return cls(tuple(names))
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.linear_model import LogisticRegression
 
-    All kinds have the same weight, so that a kind with many goals does not attract those of others.
-    """
-    examples = sorted(goals)
-    names = sorted({kind for _, kind in examples})
-    if len(names) == 1:
-        return KindWeights(tuple(names))
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.linear_model import LogisticRegression
+        counter = CountVectorizer(token_pattern=WORD.pattern, binary=True)
+        model = LogisticRegression(max_iter=1000, class_weight="balanced")
+        model.fit(counter.fit_transform([g for g, _ in examples]), [kind for _, kind in examples])
+        weights, intercepts = model.coef_, model.intercept_
+        if len(names) == 2:
+            weights, intercepts = [-weights[0], weights[0]], [-intercepts[0], intercepts[0]]
+        return cls(
+            tuple(map(str, model.classes_)),
+            tuple(counter.get_feature_names_out().tolist()),
+            tuple(tuple(float(row[i]) for row in weights) for i in range(len(weights[0]))),
+            tuple(float(one) for one in intercepts),
+        )
 
-    counter = CountVectorizer(token_pattern=WORD.pattern, binary=True)
-    model = LogisticRegression(max_iter=1000, class_weight="balanced")
-    model.fit(counter.fit_transform([g for g, _ in examples]), [kind for _, kind in examples])
-    weights, intercepts = model.coef_, model.intercept_
-    if len(names) == 2:
-        weights, intercepts = [-weights[0], weights[0]], [-intercepts[0], intercepts[0]]
-    return KindWeights(
-        tuple(map(str, model.classes_)),
-        tuple(counter.get_feature_names_out().tolist()),
-        tuple(tuple(float(row[i]) for row in weights) for i in range(len(weights[0]))),
-        tuple(float(one) for one in intercepts),
-    )
+    @cached_property
+    def _of_words(self) -> dict[str, tuple[float, ...]]:
+        """The weights of each word."""
+        return dict(zip(self.words, self.weights, strict=True))
 
-
-class KindClassifier:
-    """A function from a goal to its task kind.
-
-    names: of the kinds.
-    """
-
-    def __init__(self, weights: KindWeights) -> None:
-        self.names = weights.kinds
-        self._weights = dict(zip(weights.words, weights.weights, strict=True))
-        self._intercepts = weights.intercepts or (0.0,) * len(self.names)
-        self._known: dict[str, str] = {}
-
-    def __call__(self, goal: str) -> str:
-        """Return the most probable kind of `goal`."""
-        # Agents ask about the same goal at every step.
-        return cached(self._known, goal, lambda: self._most_probable(goal), KEPT_GOALS)
-
-    def _most_probable(self, goal: str) -> str:
-        totals = list(self._intercepts)
+    def of(self, goal: str) -> str:
+        """Return the most probable kind of a goal."""
+        totals = list(self.intercepts or (0.0,))
         for word in sorted(set(WORD.findall(goal.lower()))):
-            for i, weight in enumerate(self._weights.get(word, ())):
+            for i, weight in enumerate(self._of_words.get(word, ())):
                 totals[i] += weight
-        return self.names[max(range(len(totals)), key=totals.__getitem__)]
+        return self.kinds[max(range(len(totals)), key=totals.__getitem__)]

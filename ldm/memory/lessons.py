@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ldm import records
 from ldm.embed import Embedder
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindWeights, OnProgress, trained
+from ldm.memory.index import NOWHERE, BatchIndex, Generation, IndexedTuple, Kinds, OnProgress, Place
 from ldm.memory.rows import CODED, Mask, Rows, RowsBuilder, Vectors
 from ldm.parallel import cached
 from ldm.reason import shortened
@@ -176,18 +176,27 @@ def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:
 class Contents:
     """The contents of one environment's memory up to a generation.
 
+    generations: this one and those before it, oldest first.
     batches: sorted by id.
     rows: the n tuples, hidden ones included, sorted by cell, trajectory, step and id, so that equal
         memories are equal values.
     kinds: the kind classifier, trained on the tuples that are not hidden; None if not trained yet.
     relevance: what the tuples that are not hidden teach; None if not learnt yet.
+    log: the place in the log of episodes before which every episode that can be remembered is in
+        these contents.
     """
 
-    generation: Generation
+    generations: tuple[Generation, ...]
     batches: tuple[BatchIndex, ...]
     rows: Rows
-    kinds: KindWeights | None = None
+    kinds: Kinds | None = None
     relevance: Relevance | None = None
+    log: Place = NOWHERE
+
+    @property
+    def generation(self) -> Generation:
+        """The newest of its generations."""
+        return self.generations[-1]
 
     @cached_property
     def trajectories(self) -> frozenset[str]:
@@ -204,12 +213,12 @@ class Contents:
         """The tuples that the generation does not hide."""
         return self.rows.take(self.visible)
 
-    def trained(self) -> KindWeights:
+    def trained(self) -> Kinds:
         """Return the kind classifier, trained if it is not yet: on all tuples if none is seen."""
         if self.kinds is not None:
             return self.kinds
         rows = self.recallable if self.visible.any() else self.rows
-        return trained(frozenset(rows.pairs("goal", "kind")))
+        return Kinds.trained(frozenset(rows.pairs("goal", "kind")))
 
     def learnt(self) -> Relevance:
         """Return what the tuples teach, learnt if it is not yet."""
@@ -249,13 +258,26 @@ class Contents:
             builder.add_rows(part, pairs)
             on_progress("embed", start + len(part), len(new))
         together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
-        return Contents(self.generation, together, builder.collected())
+        return self._changed(batches=together, rows=builder.collected())
+
+    def _changed(self, **changes: Any) -> Contents:
+        """Return the contents with changes, of which nothing is trained or learnt yet."""
+        return replace(self, **changes, kinds=None, relevance=None)
 
     def made(self, generation: Generation) -> Contents:
-        """Return the contents as those of a generation, with its size and digest."""
+        """Return the contents as those of a generation, with its size and digest.
+
+        It follows those of its own with a lower number.
+        """
         digest = self.rows.digest(generation, self.batches)
         stated = replace(generation, tuples=len(self.rows), digest=digest)
-        return replace(self, generation=stated, kinds=None, relevance=None)
+        return self._changed(generations=(*self.generations[: generation.number], stated))
+
+    def hiding(self, tuples: Iterable[str]) -> Contents:
+        """Return the contents as if their generation hid more tuples, by their ids."""
+        hidden = tuple(sorted({*self.generation.hidden, *tuples}))
+        stated = replace(self.generation, hidden=hidden)
+        return self._changed(generations=(*self.generations[:-1], stated))
 
     def rebuilt(
         self, change: Callable[[IndexedTuple], IndexedTuple | None] = lambda row: row
@@ -269,16 +291,19 @@ class Contents:
         known = Known(stated.embedder, stated.dimension, self.vectors_of_texts())
         return replace(self, rows=empty(stated).extended(left, known).rows)
 
-    def at(self, generation: Generation) -> Contents:
+    def at(self, number: int) -> Contents:
         """Return the contents as of an earlier generation."""
-        earlier = self.rows.columns["generation"] <= generation.number
-        batches = tuple(b for b in self.batches if b.generation <= generation.number)
-        return Contents(generation, batches, self.rows.take(earlier))
+        earlier = self.rows.columns["generation"] <= number
+        return self._changed(
+            generations=self.generations[: number + 1],
+            batches=tuple(batch for batch in self.batches if batch.generation <= number),
+            rows=self.rows.take(earlier),
+        )
 
 
 def empty(generation: Generation) -> Contents:
     """Return contents without tuples."""
-    return Contents(generation, (), Rows.empty(generation.env, generation.dimension))
+    return Contents((generation,), (), Rows.empty(generation.env, generation.dimension))
 
 
 def nothing(env: str, embedder: Embedder) -> Contents:

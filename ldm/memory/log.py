@@ -23,7 +23,8 @@ from typing import IO, get_args
 from ldm import records
 from ldm.errors import MemoryStoreError
 from ldm.files import open_own
-from ldm.memory.record import NOWHERE, Place, held, released, status, store_errors, written
+from ldm.memory.index import NOWHERE, Place
+from ldm.memory.record import held, released, status, store_errors, written
 from ldm.parallel import ForkLock
 from ldm.text import MAX_LENGTH, Problem
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory

@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import not_
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +29,7 @@ from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.files import open_own
 from ldm.memory import places, record
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.index import NOWHERE, BatchIndex, Generation, IndexedTuple
 from ldm.memory.lessons import Contents, rules_of
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
 from ldm.memory.verifying import problems_of
@@ -70,9 +70,9 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
         count = 0
         if present:
             contents = places.load(location, env, generation).rebuilt()
-            count, number = len(contents.rows), contents.generation.number
-            place = record.log_read(log.path.parent) if logged else record.NOWHERE
-            _write(pack, record.FILE, record.content_of(contents, present[: number + 1], place))
+            count = len(contents.rows)
+            contents = contents if logged else replace(contents, log=NOWHERE)
+            _write(pack, record.FILE, record.content_of(contents))
         if logged:
             with open_own(log.path) as events:
                 _write(pack, EPISODES, events)
@@ -88,7 +88,7 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        contents, generations = read_pack(path, folder)
+        contents = read_pack(path, folder)
         env = contents.generation.env if contents else _env_of(folder)
         log = EpisodeLog(record.folder_of(location, env))  # refuses what no folder can be called
         with places.writing(location):
@@ -103,12 +103,12 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
                     shutil.copyfileobj(source, copy, CHUNK)
             if contents is None:
                 return env, 0
-            places.commit(location, contents, generations[:-1], log=record.log_read(folder))
+            places.commit(location, contents)
     return env, len(contents.rows)
 
 
-def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
-    """Unpack a pack into an empty folder; return its newest generation, and all of them.
+def read_pack(path: Path, folder: Path) -> Contents | None:
+    """Unpack a pack into an empty folder; return its generations, None for a log alone.
 
     Raises MemoryStoreError if it is damaged, hostile or of another format.
     """
@@ -127,20 +127,20 @@ def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generati
     )
 
 
-def _checked(folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
+def _checked(folder: Path) -> Contents | None:
     """Return what an unpacked pack holds; raise ValueError or LdmError if it is not sound."""
     EpisodeLog(folder).read()
     known = record.read(folder)
     if known is None:
         if not (folder / EPISODES).exists():
             raise ValueError("it holds neither a generation nor a log")
-        return None, ()
+        return None
     listed, contents = known
     if listed.visible != listed.generations:
         raise ValueError("it shows an earlier generation")
-    if problems := problems_of(contents, listed.generations):
+    if problems := problems_of(contents):
         raise ValueError(problems[0])
-    return contents, listed.generations
+    return contents
 
 
 def _env_of(folder: Path) -> str:
@@ -195,10 +195,9 @@ def export(location: str, env: str, path: Path, generation: int | None = None) -
     Raises MemoryStoreError if there is no such memory or generation.
     """
     contents = places.load(location, env, generation)
-    present = places.generations(location, env)
 
     def lines() -> Iterator[Line]:
-        yield from (Line(generation=g) for g in present if g.number <= contents.generation.number)
+        yield from (Line(generation=g) for g in contents.generations)
         yield from (Line(batch=b) for b in contents.batches)
         yield from (Line(tuple=r, id=r.tuple.id) for r in contents.rows)
 

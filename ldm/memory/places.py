@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from subprocess import PIPE, STDOUT
 from typing import Any
 
 from ldm import registry
+from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.memory import chroma, record
-from ldm.memory.chroma import is_server
+from ldm.memory import record
 from ldm.memory.index import Generation, OnProgress
-from ldm.memory.lessons import Contents
+from ldm.memory.lessons import Contents, nothing
+from ldm.memory.record import is_server
 from ldm.parallel import process_of
 
 #: The fewest tuples for which the start of a process is worth its second.
@@ -45,6 +45,17 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
     return _keeper(location).load(location, env, generation)  # type: ignore[no-any-return]
 
 
+def newest(location: str, env: str, embedder: Embedder) -> Contents:
+    """Return the newest generation of `env`, or what there is before the first one.
+
+    Raises MemoryStoreError if it was built with another embedder.
+    """
+    known = generations(location, env)
+    contents = load(location, env) if known else nothing(env, embedder)
+    contents.generation.check_embedder(embedder.name)
+    return contents
+
+
 def writing(location: str) -> Any:
     """Return the context that holds the lock of a directory, which is created if absent.
 
@@ -53,21 +64,12 @@ def writing(location: str) -> Any:
     return _keeper(location).writing(location)
 
 
-def commit(
-    location: str,
-    contents: Contents,
-    before: Sequence[Generation],
-    on_progress: OnProgress = lambda *_: None,
-    log: record.Place | None = None,
-) -> None:
-    """Make `contents` what readers see, after the generations `before`, and publish it in Chroma.
-
-    log: as in `record.Manifest`.
-    """
+def commit(location: str, contents: Contents, on_progress: OnProgress = lambda *_: None) -> None:
+    """Make `contents` what readers see, and publish it in Chroma."""
     if is_server(location):
-        server().commit(location, contents, before, on_progress)
+        server().commit(location, contents, on_progress)
         return
-    record.commit(location, contents, (*before, contents.generation), log)
+    record.commit(location, contents)
     publish(location, contents, on_progress)
 
 
@@ -80,6 +82,8 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
     """
     if is_server(location):
         return
+    from ldm.memory import chroma  # which those who only read do not load
+
     try:
         if len(contents.rows) >= LARGE:
             _publish_apart(location, contents.generation.env, on_progress)
@@ -105,6 +109,8 @@ def _publish_apart(location: str, env: str, on_progress: OnProgress) -> None:
 
 def main() -> None:
     """Publish a memory; print how far it is, and an error as its last line."""
+    from ldm.memory import chroma
+
     location, env = sys.argv[1:]
     try:
         chroma.publish_beside(
@@ -119,7 +125,7 @@ def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
     _keeper(location).drop(location, env)
     if not is_server(location):
-        chroma.remove(location)  # it is made again with what is built
+        record.remove_chroma(location)  # it is made again with what is built
 
 
 def _keeper(location: str) -> Any:

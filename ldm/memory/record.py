@@ -37,9 +37,10 @@ import numpy as np
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError, did_you_mean
 from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
-from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights
+from ldm.memory.index import FORMAT, BatchIndex, Generation, Kinds, Place
 from ldm.memory.lessons import Contents, packed, unpacked
 from ldm.memory.rows import KINDS, TEXTS, Array, Bytes, Numbers, Rows
+from ldm.text import bare_url, guard, url_secrets
 from ldm.types import Count
 
 #: What the mark says.
@@ -64,19 +65,14 @@ PATIENCE, PAUSE = 1.0, 0.02
 
 T = TypeVar("T")
 
+#: The remedy for missing credentials: Chroma's own variables.
+LET_IN = (
+    "Set CHROMA_CLIENT_AUTH_PROVIDER=chromadb.auth.token_authn.TokenAuthClientProvider and "
+    "CHROMA_CLIENT_AUTH_CREDENTIALS to its token; or the former to "
+    "chromadb.auth.basic_authn.BasicAuthClientProvider and the latter to user:password."
+)
 #: The open files of this process whose locks it holds.
 held: set[int] = set()
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
-
-    log: str = ""
-    end: Count = 0
-
-
-NOWHERE = Place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +80,14 @@ class Manifest:
     """The manifest of a file.
 
     newest: the number of the newest generation that readers see; later ones were rolled back.
-    log: the place in the log of episodes before which every episode that can be remembered is in
-        this generation.
+    log: as in `Contents`.
     arrays: where each begins, its bytes, and their CRC-32.
     """
 
     format: int
     generations: tuple[Generation, ...]
     batches: tuple[BatchIndex, ...]
-    kinds: KindWeights
+    kinds: Kinds
     newest: Count
     log: Place
     arrays: dict[str, tuple[Count, Count, Count]]
@@ -119,6 +114,24 @@ class MappedTexts(Sequence[str]):
         return str(self._content[start : int(self._ends[number])].data, "utf-8", "surrogatepass")
 
 
+def is_server(location: str) -> bool:
+    """Return whether a memory location is the address of a Chroma server.
+
+    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
+    locations are shown and recorded.
+    """
+    if not location.lower().startswith(("http://", "https://")):
+        return False
+    if {*"@?#"} & {*location} or location.partition("://")[2].partition("/")[2]:
+        guard(url_secrets(location))
+        raise MemoryStoreError(
+            f"The address of the memory ({bare_url(location)}) carries more than host and port:"
+            " a password would be shown and recorded, and a path is none of a Chroma server's.",
+            f"Leave that out. {LET_IN}",
+        )
+    return True
+
+
 def folder_of(location: str, env: str) -> Path:
     """Return the folder of an environment; raise MemoryStoreError if its name is too long."""
     name = quote(env, safe=" ").replace(".", "%2E")
@@ -134,16 +147,11 @@ def check_memory(location: str) -> None:
     """Raise MemoryStoreError unless a directory holds a memory of this format."""
     place = Path(location)
     with store_errors(location):
-        exists, marked = place.exists(), os.path.lexists(place / MARK)
-    if not exists:
+        marked = status(place / MARK)
+    if not marked:
         raise MemoryStoreError(
             f"There is no memory at {location}.",
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
-        )
-    if not marked:
-        raise MemoryStoreError(
-            f"{location} is not a memory: it has no {MARK}.",
-            "Name another with --memory, or build one anew with `ldm build-memory DATA`.",
         )
     stated = b""
     with suppress(OSError, LdmError), open_own(place / MARK) as file:
@@ -186,12 +194,6 @@ def manifest(folder: Path) -> Manifest | None:
     return _read_file(folder, _manifest)
 
 
-def log_read(folder: Path) -> Place:
-    """Return how far an environment's log is in its generations."""
-    listed = manifest(folder)
-    return listed.log if listed else NOWHERE
-
-
 def read(folder: Path) -> tuple[Manifest, Contents] | None:
     """Map an environment's file; return None if there is none.
 
@@ -211,7 +213,7 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
         raise missing(location, env)
     listed, contents = known
     chosen = chosen_of(listed.visible, env, generation)
-    return contents if contents.generation == chosen else contents.at(chosen)
+    return contents if contents.generation == chosen else contents.at(chosen.number)
 
 
 def chosen_of(present: Sequence[Generation], env: str, number: int | None) -> Generation:
@@ -235,12 +237,7 @@ def missing(location: str, env: str) -> MemoryStoreError:
             f"{location} holds only pending additions of {env}, and no generation yet.",
             "Make one with `ldm memory fold`, or in Python with fold().",
         )
-    names = environments(location)
-    if env in names:
-        return MemoryStoreError(
-            f"{location} holds no complete generation of {env} yet.",
-            "Wait until `ldm build-memory` has ended, or run it again.",
-        )
+    names = [name for name in environments(location) if name != env]
     holds = f"It holds {', '.join(names)}. " if names else ""
     return MemoryStoreError(
         f"{location} holds no memory of {env}.",
@@ -267,6 +264,15 @@ def _read_file(folder: Path, read_of: Callable[[Bytes], T]) -> T | None:
             "Restore it from a copy or a pack, or build it again with `ldm build-memory DATA"
             " --rebuild`.",
         ) from error
+
+
+def manifest_of(
+    contents: Contents, arrays: dict[str, tuple[int, int, int]], newest: int | None = None
+) -> Manifest:
+    """Return the manifest of contents. newest: None for their last generation."""
+    last = contents.generation.number if newest is None else newest
+    known = contents.generations, contents.batches, contents.trained(), last, contents.log
+    return Manifest(FORMAT, *known, arrays)
 
 
 def _manifest(whole: Bytes) -> Manifest:
@@ -308,7 +314,8 @@ def _whole(whole: Bytes) -> tuple[Manifest, Contents]:
     rows = Rows(newest.env, MappedTexts(content, ends), arrays, pasts, distinct)
     _check_numbers(rows)
     taught = unpacked(raw(RELEVANCE).data) if RELEVANCE in listed.arrays else None
-    return listed, Contents(newest, listed.batches, rows, listed.kinds, taught)
+    known = listed.batches, rows, listed.kinds, taught, listed.log
+    return listed, Contents(listed.generations, *known)
 
 
 def _check_numbers(rows: Rows) -> None:
@@ -406,24 +413,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def commit(
-    location: str,
-    contents: Contents,
-    generations: Sequence[Generation],
-    log: Place | None = None,
-    newest: int | None = None,
-) -> None:
+def commit(location: str, contents: Contents, newest: int | None = None) -> None:
     """Make `contents` what readers see; the caller holds the lock.
 
-    generations: all of them, that of `contents` last. log, newest: as in `Manifest`; None for the
-        present place, and for the last generation.
+    newest: as in `Manifest`; None for the last generation.
     """
     folder = folder_of(location, contents.generation.env)
     with store_errors(location):
         refuse_foreign(Path(location) / ENVIRONMENTS)
         folder.mkdir(parents=True, exist_ok=True)
-        log = log or log_read(folder)
-        written(folder / FILE, content_of(contents, generations, log, newest))
+        written(folder / FILE, content_of(contents, newest))
 
 
 def drop(location: str, env: str) -> None:
@@ -434,6 +433,11 @@ def drop(location: str, env: str) -> None:
             refuse_foreign(path)
         clear(location, env)  # first, so that readers never see a part
         remove(folder)
+
+
+def remove_chroma(location: str) -> None:
+    """Remove the Chroma directory within a memory; nothing behind a link."""
+    remove(Path(location) / CHROMA)
 
 
 def clear(location: str, env: str) -> None:
@@ -496,9 +500,7 @@ def _arrays_of(contents: Contents) -> dict[str, Array]:
     return arrays
 
 
-def content_of(
-    contents: Contents, generations: Sequence[Generation], log: Place, newest: int | None = None
-) -> Iterator[bytes | memoryview]:
+def content_of(contents: Contents, newest: int | None = None) -> Iterator[bytes | memoryview]:
     """Yield the bytes of a file; as in `commit`."""
     at, places = 0, dict[str, tuple[int, int, int]]()
     for name, array in _arrays_of(contents).items():
@@ -508,7 +510,5 @@ def content_of(
         padding = bytes(-len(content) % ALIGNED)
         yield padding
         at += len(content) + len(padding)
-    kinds, last = contents.trained(), len(generations) - 1 if newest is None else newest
-    made = FORMAT, tuple(generations), contents.batches, kinds, last, log, places
-    text = records.dumps(Manifest(*made)).encode()
+    text = records.dumps(manifest_of(contents, places, newest)).encode()
     yield text + END.pack(len(text), zlib.crc32(text))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.memory.exact import texts_of
-from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken, present
-from ldm.types import Labels, Recall, Trajectory, encodable
+from ldm.memory.log import MAX_TEXT, Begin, Finish, StepTaken, present
+from ldm.types import Labels, Recall, encodable
 
 if TYPE_CHECKING:
     from ldm.memory.growing import GrowingMemory
@@ -48,27 +48,18 @@ def labels(role: str, given: Mapping[str, str] | None) -> Labels:
 class Recording:
     """An episode in progress: `step` records each action, `finish` the end.
 
-    id: names the episode for `resume`, `feedback`, `correct` and `forget`.
+    id: names the episode for `resume`, `feedback`, `correct` and `forget`. scope: whom it belongs
+        to. finished: whether its end is recorded.
     """
 
     def __init__(self, memory: GrowingMemory, first: Begin, steps: list[StepTaken]) -> None:
         """Take what the log holds of the episode; `GrowingMemory.begin` makes it."""
         self.id = first.episode
         self.goal = first.task.goal
+        self.scope = dict(first.scope)
         self.steps = steps
+        self.finished = False
         self._memory = memory
-        self._first = first
-        self._end: Finish | None = None
-
-    @property
-    def scope(self) -> dict[str, str]:
-        """Whom the episode belongs to."""
-        return dict(self._first.scope)
-
-    @property
-    def finished(self) -> bool:
-        """Whether its end is recorded."""
-        return self._end is not None
 
     def step(
         self,
@@ -126,19 +117,12 @@ class Recording:
         end = Finish(self.id, earned, plain_text("observation", observation), present())
         texts = {self.goal, *(one.observation for one in self.steps)}
         self._memory._append([end], sorted(texts) if self.steps else ())
-        self._end = end
+        self.finished = True
         if followed := [name for one in self.steps for name in one.followed]:
             self._memory._rate(followed, 2 * earned - 1)
 
-    def trajectory(self) -> Trajectory | None:
-        """Return the recorded trajectory, or None if it is not finished or has no step."""
-        if self._end is None:
-            return None
-        whole = Episodes().take([self._first, *self.steps, self._end])
-        return next(iter(whole.values()), None)
-
     def _check_running(self) -> None:
-        if self._end is not None:
+        if self.finished:
             raise LdmError(
                 f"The episode {self.goal!r} is finished.", "Begin another one with `begin`."
             )

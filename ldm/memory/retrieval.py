@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, islice, product, tee
 from typing import Any, Literal, NamedTuple
 
@@ -22,6 +22,7 @@ from ldm.memory.index import BatchIndex
 from ldm.memory.rows import Array, Floats, Mask, Numbers, Rows, Span, Vectors, id_of
 from ldm.parallel import cached, map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
+from ldm.reason.indexing import nearest
 from ldm.types import Recall
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
@@ -30,7 +31,7 @@ DECIMALS = 6
 ROUNDING = 1e-5
 #: Rows compared in the first part; each further part is twice as large.
 FIRST_ROWS = 512
-#: Goals whose rankings and types are cached, and types whose views are.
+#: Goals whose rankings are cached, and types whose views are.
 KEPT_GOALS, KEPT_TYPES = 32, 100_000
 
 Fallback = Literal["", "goal type", "batch"]
@@ -79,13 +80,7 @@ class Tree:
             self.below.setdefault(span[:-1], []).append(span)
         held = {name for (name,) in self.below.get((), ())}
         self.batches = {one.id: one for one in batches if one.id in held}
-        kinds = {"", *(one.kind for one in batches)}
-        self._of_kinds = {
-            kind: tuple(b.id for b in batches if b.kind in (kind, "")) for kind in kinds
-        }
         self._views: dict[Span, TypeView] = {}
-        self._beneath: dict[tuple[Span, ...], tuple[list[Span], Vectors, Any, Any]] = {}
-        self._nearest: dict[Any, tuple[Span, ...]] = {}
 
     def view(self, span: Span) -> TypeView:
         """Return a type."""
@@ -93,38 +88,23 @@ class Tree:
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
-        return self._of_kinds.get(kind, self._of_kinds[""])
+        return tuple(name for name, one in self.batches.items() if one.kind in (kind, ""))
 
     def classify(self, query: Query, names: Sequence[str]) -> Sequence[Any]:
         """Return the query's cell in each of some batches."""
-        batches = tuple((name,) for name in names)
-        if by := query.classifier:
-            return map_concurrently(partial(self._classified, query, by), batches, by.concurrency)
-        goal_types = cached(
-            *(self._nearest, (query.goal_vector.tobytes(), batches)),
-            *(lambda: self._nearest_below(batches, query.goal_vector), KEPT_GOALS),
-        )
-        return self._nearest_below(goal_types, query.observation_vector)
+        by = query.classifier
 
-    def _classified(self, query: Query, by: Reasoner, batch: Span) -> Span:
-        types = self.below[batch]
-        below = self.below[types[by.classify_goal(query.goal, (*map(self.view, types),))]]
-        return below[by.classify_observation(query.observation, (*map(self.view, below),))]
+        def cell(name: str) -> Span:
+            types = self.below[(name,)]
+            views = [self.view(one) for one in types]
+            near = by.classify_goal(query.goal, views) if by else nearest(query.goal_vector, views)
+            below = self.below[types[near]]
+            views = [self.view(one) for one in below]
+            if by is None:
+                return below[nearest(query.observation_vector, views)]
+            return below[by.classify_observation(query.observation, views)]
 
-    def _nearest_below(self, spans: tuple[Span, ...], vector: Vectors) -> tuple[Span, ...]:
-        """Return, of the types below each of some, the one nearest to a vector."""
-
-        def made() -> tuple[list[Span], Vectors, Any, Any]:
-            types = [one for span in spans for one in self.below[span]]
-            widths = np.array([len(self.below[span]) for span in spans])
-            centroids = np.stack([self.view(one).centroid for one in types])
-            return types, centroids, np.cumsum(widths) - widths, widths
-
-        types, centroids, firsts, widths = cached(self._beneath, spans, made, KEPT_GOALS)
-        similar = np.round(np.vecdot(centroids, vector), DECIMALS)
-        best = np.repeat(np.maximum.reduceat(similar, firsts), widths)
-        nearest = np.flatnonzero(similar == best)
-        return tuple(types[i] for i in nearest[np.searchsorted(nearest, firsts)].tolist())
+        return map_concurrently(cell, names, by.concurrency if by else 1)
 
 
 class _Goals(NamedTuple):

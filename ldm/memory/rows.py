@@ -33,6 +33,8 @@ PLAIN = (
     "origin",
 )
 TEXTS = (*PLAIN[:3], *NOTES, *PLAIN[3:], "batch", "outcome", "scope", "tags", "possible")
+#: Fields of a tuple that are numbers.
+COUNTED = ("step", "generation", "time")
 #: The other columns. past: a node of the pasts, or NO_PAST. id: `StateActionTuple.id`.
 NUMBERS: Mapping[str, type[np.generic]] = {
     "past": np.int32,
@@ -249,8 +251,16 @@ class Rows:
 
     def _value(self, number: int) -> IndexedTuple:
         texts = {name: self._text(int(self.columns[name][number])) for name in TEXTS}
-        numbers = {name: self.columns[name][number] for name in NUMBERS}
-        return row_of(self.env, texts, numbers, self.past(int(numbers["past"])))
+        numbers = {name: self.columns[name][number].item() for name in NUMBERS}
+        notes = {name: texts[name] for name in NOTES}
+        fields: dict[str, Any] = {
+            **{name: texts[name] for name in PLAIN},
+            **{name: value_of(name, texts[name]) for name in CODED},
+            **{name: numbers[name] for name in COUNTED},
+            "history": History(**notes, past=self.past(numbers["past"])),
+        }
+        cell = texts["batch"], numbers["goal_type"], numbers["observation_type"]
+        return IndexedTuple(StateActionTuple(env=self.env, **fields), *cell)
 
 
 def id_of(number: int) -> str:
@@ -273,35 +283,6 @@ def value_of(name: str, text: str) -> Any:
     """Return the value that a text in a column of CODED stands for."""
     kind, empty = CODED[name]
     return records.loads(text, kind) if text else empty
-
-
-def fields_of(row: IndexedTuple) -> dict[str, str]:
-    """Return the columns of a tuple that hold texts."""
-    return {
-        **{name: getattr(row.tuple, name) for name in PLAIN},
-        **{name: getattr(row.tuple.history, name) for name in NOTES},
-        **{name: _coded(name, getattr(row.tuple, name)) for name in CODED},
-        "batch": row.batch,
-    }
-
-
-def row_of(
-    env: str, texts: Mapping[str, str], numbers: Mapping[str, int | float], past: Past
-) -> IndexedTuple:
-    """Return the tuple that texts and numbers of its columns stand for; absent texts are empty."""
-    fields = {name: texts.get(name, "") for name in PLAIN}
-    decoded = {name: value_of(name, texts.get(name, "")) for name in CODED}
-    source = StateActionTuple(
-        history=History(**{name: texts.get(name, "") for name in NOTES}, past=past),
-        env=env,
-        step=int(numbers["step"]),
-        generation=int(numbers["generation"]),
-        time=float(numbers["time"]),
-        **fields,  # type: ignore[arg-type]  # the origin is one of its names
-        **decoded,
-    )
-    cell = int(numbers["goal_type"]), int(numbers["observation_type"])
-    return IndexedTuple(source, texts["batch"], *cell)
 
 
 class RowsBuilder:
@@ -330,15 +311,13 @@ class RowsBuilder:
             self._ids.add(number := int(row.tuple.id, 16))
             goal, observation = vector.astype(np.float32, copy=False)
             values = {
-                **{column: self._text(text) for column, text in fields_of(row).items()},
+                **{column: self._text(text) for column, text in _texts_of(row).items()},
                 "past": self._end_of(row.tuple.history.past),
                 "goal_vector": self._vector(goal),
                 "observation_vector": self._vector(observation),
-                "step": row.tuple.step,
-                "generation": row.tuple.generation,
+                **{name: getattr(row.tuple, name) for name in COUNTED},
                 "goal_type": row.goal_type,
                 "observation_type": row.observation_type,
-                "time": row.tuple.time,
                 "id": number,
             }
             for column, value in values.items():
@@ -371,6 +350,17 @@ class RowsBuilder:
             node = end, self._text(observation), self._text(action)
             end = self._nodes.setdefault(node, len(self._nodes))
         return end
+
+
+def _texts_of(row: IndexedTuple) -> dict[str, str]:
+    """Return the columns of a tuple that hold texts."""
+    one = row.tuple
+    return {
+        **{name: getattr(one, name) for name in PLAIN},
+        **{name: getattr(one.history, name) for name in NOTES},
+        **{name: _coded(name, getattr(one, name)) for name in CODED},
+        "batch": row.batch,
+    }
 
 
 def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, str, int, dict[str, int]]]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import get_args
+from collections.abc import Iterator
 
 import numpy as np
 
+from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
-from ldm.memory.chroma import is_server
-from ldm.memory.index import Generation
+from ldm.memory.index import IndexedTuple
 from ldm.memory.lessons import Contents
 from ldm.memory.log import EpisodeLog
-from ldm.memory.rows import CODED, value_of
-from ldm.types import Origin
+from ldm.memory.record import is_server
+from ldm.records import adapter
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
 SAME = 0.999
@@ -26,8 +25,6 @@ UNIT = 1e-3
 ROWS = 10_000
 #: Texts embedded again.
 TEXTS_TRIED = 200
-#: The latest time.
-LATEST = 1e12
 
 
 def verify(location: str, env: str, embedder: Embedder | None = None) -> list[str]:
@@ -43,8 +40,7 @@ def verify(location: str, env: str, embedder: Embedder | None = None) -> list[st
     Raises MemoryStoreError if there is no memory or it cannot be read at all.
     """
     contents = places.load(location, env)
-    present = places.generations(location, env)
-    problems = problems_of(contents, present)
+    problems = problems_of(contents)
     if embedder is not None:
         problems += _text_problems(contents, embedder)
     if is_server(location):
@@ -58,17 +54,13 @@ def verify(location: str, env: str, embedder: Embedder | None = None) -> list[st
     return problems
 
 
-def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
-    """Return the problems within the contents of a memory's newest generation.
-
-    present: all its generations.
-    """
+def problems_of(contents: Contents) -> list[str]:
+    """Return the problems within the contents of a memory's newest generation."""
     problems = []
-    made = {(one.env, one.embedder, one.dimension) for one in present}
-    if len(made) > 1 or present[-1] != contents.generation:
+    if len({(one.env, one.embedder, one.dimension) for one in contents.generations}) > 1:
         problems.append("its generations are not those of one memory")
-    for one in present:
-        held = contents.at(one)
+    for one in contents.generations:
+        held = contents.at(one.number)
         digest = held.rows.digest(one, held.batches)
         if (len(held.rows), digest) != (one.tuples, one.digest):
             problems.append(f"generation {one.number} does not match its record")
@@ -77,18 +69,12 @@ def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
 
 
 def _value_problems(contents: Contents) -> Iterator[str]:
-    rows, newest = contents.rows, contents.generation.number
-    for name, most in {"step": np.inf, "generation": newest, "time": LATEST}.items():
-        if not ((rows.columns[name] >= 0) & (rows.columns[name] <= most)).all():
-            yield f"a tuple has a {name} that none can have"
-    if other := {*rows.distinct("origin").values()} - {*get_args(Origin)}:
-        yield f"a tuple has an origin that none can have: {min(other)!r}"
-    for name in CODED:
-        for text in rows.distinct(name).values():
-            try:
-                value_of(name, text)
-            except LdmError as error:
-                yield f"a tuple has an {name} that none can have: {error.message}"
+    written = adapter(IndexedTuple)
+    try:
+        for row in contents.rows:
+            records.loads(written.dump_json(row, warnings=False), IndexedTuple)
+    except (LdmError, ValueError) as error:
+        yield f"a tuple has a value that none can have: {error}"
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:
@@ -104,7 +90,12 @@ def _cell_problems(contents: Contents) -> Iterator[str]:
     filled = contents.rows.spans().keys()
     if {one[0] for one in filled} != {batch.id for batch in contents.batches}:
         yield "its batches do not match its tuples"
-    known = {cell for batch in contents.batches for cell in batch.cells()}
+    known = {
+        (batch.id, g, o)
+        for batch in contents.batches
+        for g, goal_type in enumerate(batch.goal_types)
+        for o in range(len(goal_type.observation_types))
+    }
     if wrong := {one for one in filled if len(one) == 3} - known:
         yield f"there are tuples in cells that do not exist: {sorted(wrong)}"
 

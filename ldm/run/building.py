@@ -23,9 +23,8 @@ from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import ModelOptions, Models
 from ldm.memory import FormationOptions, build, environments, inspect
-from ldm.memory.chroma import is_server
-from ldm.memory.formation import BatchPlan, BuildResult, form_batch
-from ldm.memory.record import CALLS
+from ldm.memory.formation import BuildResult, form_batch
+from ldm.memory.record import CALLS, is_server
 from ldm.reason import Reasoner
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
@@ -441,5 +440,5 @@ def _cost(
     scoped = ScopedLLM(llm, lambda: (), spent.append)
     known = Knowledge(embedder, OfflineReasoner(embedder), None)
     reasoner = known.ask(scoped, card_of(known_as), options)
-    form_batch(BatchPlan("sample", trajectory.task.kind, (trajectory,)), reasoner, 0)
+    form_batch("sample", [trajectory], reasoner, 0)
     return sum(spent, Usage())

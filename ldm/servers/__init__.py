@@ -8,7 +8,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -18,18 +18,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ldm.embed import Embedder, load_embedder
+from ldm import records
+from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma
 from ldm.memory.chroma import Row, Store, chroma_errors
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
-from ldm.memory.lessons import Contents, unpacked
-from ldm.memory.record import Manifest, chosen_of
+from ldm.memory.index import Generation, IndexedTuple, OnProgress
+from ldm.memory.lessons import Contents, empty, unpacked
+from ldm.memory.record import chosen_of
 from ldm.memory.retrieval import Query, Retriever, Tree, score
-from ldm.memory.rows import Rows, RowsBuilder, Span, Vectors, row_of
-from ldm.reason import PAST_OBSERVATION, TypeView
+from ldm.memory.rows import RowsBuilder, Span, Vectors
+from ldm.reason import TypeView
 from ldm.reason.relevance import Relevance
-from ldm.types import Past, Recall, StateActionTuple, stable_seed
+from ldm.types import Recall, stable_seed
 
 #: The collection that a writer creates, and the seconds after which it counts as a dead one's.
 LOCK, STALE = "ldm.lock", 1_800.0
@@ -37,8 +38,8 @@ LOCK, STALE = "ldm.lock", 1_800.0
 AROUND, ASKED, READ = 256, 64, 16
 #: Difference of a similarity to the one that Chroma's distance, a rounded sum, stands for.
 MARGIN = 1e-5
-#: Rows, and trajectories with the links of their steps, that are cached.
-KEPT_ROWS, KEPT_TRAJECTORIES = 5_000, 1_000
+#: Rows that are cached.
+KEPT_ROWS = 5_000
 
 #: Attempts of a request, and the seconds before the second one.
 REQUESTS, PAUSE = 4, 0.1
@@ -89,24 +90,17 @@ def known_generations(target: str) -> dict[str, tuple[Generation, ...]]:
         return {env: answer for env, answer in present.items() if answer}
 
 
-def commit(
-    address: str,
-    contents: Contents,
-    before: Sequence[Generation],
-    on_progress: OnProgress = lambda *_: None,
-) -> None:
-    """Add a generation to a memory; the caller holds the lock.
-
-    contents: all of it. before: the earlier generations.
+def commit(address: str, contents: Contents, on_progress: OnProgress = lambda *_: None) -> None:
+    """Add a generation to a memory, or a whole one where there is none; the caller has the lock.
 
     Raises MemoryStoreError if the memory has changed since.
     """
     env = contents.generation.env
-    if generations(address, env) != tuple(before):
+    if generations(address, env) not in ((), contents.generations[:-1]):
         raise MemoryStoreError(
             f"The memory of {env} at {address} has changed meanwhile.", "Repeat the command."
         )
-    chroma.publish(contents, address, on_progress, generations=(*before, contents.generation))
+    chroma.publish(contents, address, on_progress)
 
 
 def generations(address: str, env: str) -> tuple[Generation, ...]:
@@ -155,126 +149,65 @@ def load(target: str, env: str, generation: int | None = None) -> Contents:
         return _read_all(store, _chosen(store, generation))
 
 
-def _chosen(store: Store, number: int | None) -> _Snapshot:
-    """Return what is readable at a generation, or raise MemoryStoreError."""
+def _chosen(store: Store, number: int | None) -> Contents:
+    """Return a generation without its tuples, or raise MemoryStoreError."""
     if (listed := store.manifest()) is None:
         raise MemoryStoreError(
             f"{store.location} holds no memory of {store.env}.",
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
         )
-    return _Snapshot(chosen_of(listed.generations, store.env, number), listed)
+    newest = listed.generations[-1]
+    chosen = chosen_of(listed.generations, store.env, number)
+    whole = Contents(listed.generations, listed.batches, empty(newest).rows, listed.kinds)
+    return whole if chosen == newest else whole.at(chosen.number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """The generation that is read, and the manifest of the newest one."""
-
-    record: Generation
-    listed: Manifest
-
-    @property
-    def newest(self) -> bool:
-        """Whether the newest one is read."""
-        return self.record == self.listed.generations[-1]
-
-    @property
-    def batches(self) -> tuple[BatchIndex, ...]:
-        """The indices of the batches that are readable, sorted by id."""
-        number = self.record.number
-        return tuple(one for one in self.listed.batches if one.generation <= number)
-
-    def shows(self, metadata: Mapping[str, Any]) -> bool:
-        """Return whether a row belongs to it."""
-        return bool(metadata["generation"] <= self.record.number)
+def _shows(contents: Contents, metadata: Mapping[str, Any]) -> bool:
+    """Return whether a row belongs to a generation."""
+    return bool(metadata["generation"] <= contents.generation.number)
 
 
-def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
-    record, batches = snapshot.record, snapshot.batches
-    held = [
-        _Held.of(row, store.env)
-        for part in ("tuples", "hidden")
-        for row in store.rows(part)
-        if snapshot.shows(row.metadata)
-    ]
-    rows = _collected(held, record)
-    if len(rows) != record.tuples or rows.digest(record, batches) != record.digest:
+def _read_all(store: Store, contents: Contents) -> Contents:
+    """Return a generation with its tuples. contents: without them."""
+    builder, record = RowsBuilder(contents.rows), contents.generation
+    for part in ("tuples", "hidden"):
+        held = [_Held.of(row) for row in store.rows(part) if _shows(contents, row.metadata)]
+        builder.add_rows((x.row for x in held), (x.vector.reshape(2, -1) for x in held))
+    rows = builder.collected()
+    if len(rows) != record.tuples or rows.digest(record, contents.batches) != record.digest:
         raise MemoryStoreError(
             f"The memory of {store.env} at {store.location} is damaged: it does not hold the tuples"
             " and batches that were written.",
             "Publish it again from its record, or build it again with --rebuild.",
         )
-    return Contents(record, batches, rows, snapshot.listed.kinds if snapshot.newest else None)
+    return replace(contents, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A tuple that was read. The past of `row` is empty; `before` and `past` tell it."""
+    """A tuple that was read."""
 
     row: IndexedTuple
     vector: Vectors
     metadata: Mapping[str, Any]
-    before: str
-    past: Past
     id: str
 
     @classmethod
-    def of(cls, row: Row, env: str) -> _Held:
+    def of(cls, row: Row) -> _Held:
         """Return the tuple of a row."""
-        m = row.metadata
-        rest = json.loads(m["ldm"])
-        goal_type, observation_type = m["observation_type_id"].rsplit("/", 2)[1:]
-        texts = {**rest, **{column: m[name] for column, name in chroma.NAMED.items()}}
-        texts["observation"] = _observation_in(row.document, m["goal"], m["action"])
-        numbers = {
-            **{"step": m["step"], "generation": m["generation"], "time": m.get("time", 0.0)},
-            **{"goal_type": int(goal_type), "observation_type": int(observation_type)},
-        }
-        indexed = row_of(env, texts, numbers, ())
-        past = tuple((observation, action) for observation, action in rest.get("past", ()))
-        return cls(indexed, row.vector, m, rest.get("before", ""), past, row.id)
+        indexed = records.loads(row.metadata["ldm"], IndexedTuple)
+        return cls(indexed, row.vector, row.metadata, row.id)
 
     @property
-    def source(self) -> StateActionTuple:
-        """The tuple without its past."""
-        return self.row.tuple
+    def trajectory(self) -> str:
+        """The id of its trajectory."""
+        return self.row.tuple.trajectory_id
 
     def similarity(self, query: Query) -> float:
         """Return the similarity to a query."""
         goal, observation = np.split(self.vector, 2)
         near = np.vecdot(goal, query.goal_vector)
         return float(score(near, np.vecdot(observation, query.observation_vector)))
-
-
-def _observation_in(document: str, goal: str, action: str) -> str:
-    """Return the observation in a document."""
-    observation = document[len(f"goal: {goal}\nobservation: ") : -len(f"\naction: {action}")]
-    if chroma.document_of(goal, observation, action) != document:
-        raise ValueError("the document of a tuple does not fit its goal and action")
-    return observation
-
-
-def _collected(held: Iterable[_Held], record: Generation) -> Rows:
-    """Return whole trajectories that were read as rows."""
-    links = {one.id: one for one in held}
-    builder = RowsBuilder(Rows.empty(record.env, record.dimension))
-    for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
-        row = replace(one.row, tuple=_with_past(one.source, _past(one, links)))
-        builder.add_rows([row], [one.vector.reshape(2, -1)])
-    return builder.collected()
-
-
-def _with_past(one: StateActionTuple, past: Past) -> StateActionTuple:
-    """Return a tuple with its past."""
-    return replace(one, history=replace(one.history, past=past))
-
-
-def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
-    """Return the past of a tuple. links: the tuples of its trajectory by id."""
-    later = []
-    while one.before:
-        one = links[one.before]
-        later.append((one.source.observation[:PAST_OBSERVATION], one.source.action))
-    return (*one.past, *reversed(later))
 
 
 def drop(address: str, env: str) -> None:
@@ -291,7 +224,7 @@ _Hidden = Callable[[_Held], bool]
 
 
 class ServerMemory(Memory):
-    """A memory in Chroma, mostly on a server, that is queried and not downloaded.
+    """A memory on a Chroma server, which is queried and not downloaded.
 
     It recalls what `Memory` recalls from the same generation, as far as Chroma's approximate index
     finds it: the rows that it finds are scored, ordered and told apart as in a memory of files.
@@ -301,12 +234,12 @@ class ServerMemory(Memory):
         self,
         address: str,
         env: str,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Connect to a server (or open a directory).
+        """Connect to a server.
 
-        address: the http(s) address of a Chroma server, or a Chroma directory.
+        address: the http(s) address of a Chroma server.
         embedder: the one that the memory was built with; None loads it.
         generation: the number of the generation to read; None for the newest.
 
@@ -316,36 +249,21 @@ class ServerMemory(Memory):
         self._store = _Store(address, env)
         with chroma_errors(address), ExitStack() as stack:
             stack.enter_context(self._store)
-            self._snapshot = self._store.asking(lambda: _chosen(self._store, generation))
-            self._embedder = embedder or load_embedder(self.record.embedder)
+            self._contents = self._store.asking(lambda: _chosen(self._store, generation))
+            self._embedder = chosen_embedder(embedder, self.record.embedder)
             self.record.check_embedder(self._embedder.name)
             stack.pop_all()  # it stays open
         hidden = frozenset(self.record.hidden)
         self._hidden = lambda one: one.id in hidden
 
-    @property
-    def record(self) -> Generation:
-        """The record of the generation."""
-        return self._snapshot.record
-
-    @property
-    def batches(self) -> tuple[BatchIndex, ...]:
-        """The indices of its batch memories, sorted by id."""
-        return self._snapshot.batches
-
     @cached_property
     def contents(self) -> Contents:
         """Everything that it holds, downloaded."""
-        return self._store.asking(lambda: _read_all(self._store, self._snapshot))
+        return self._store.asking(lambda: _read_all(self._store, self._contents))
 
     @cached_property
     def _retriever(self) -> _ServerRetriever:
-        return _ServerRetriever(self._store, self._snapshot, self.batches)
-
-    @cached_property
-    def _kinds(self) -> KindClassifier:
-        newest, listed = self._snapshot.newest, self._snapshot.listed
-        return KindClassifier(listed.kinds if newest else self.contents.trained())
+        return _ServerRetriever(self._store, self._contents)
 
     def __len__(self) -> int:
         return self.record.tuples
@@ -367,7 +285,7 @@ class ServerMemory(Memory):
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever
         before, ids, whole = self._hidden, frozenset(tuples), frozenset(trajectories)
-        view._hidden = lambda one: before(one) or one.id in ids or one.source.trajectory_id in whole
+        view._hidden = lambda one: before(one) or one.id in ids or one.trajectory in whole
         return view
 
     def sample(self, k: int, seed: int) -> list[Recall]:
@@ -384,35 +302,28 @@ class _ServerRetriever(Retriever):
     A row is a `_Held`, its trajectory and its texts are told by their ids.
     """
 
-    def __init__(self, store: _Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
+    def __init__(self, store: _Store, contents: Contents) -> None:
         self._store = store
-        self._snapshot = snapshot
+        self._contents = contents
         views: dict[Span, TypeView] = {}
         for row in store.asking(lambda: [*store.rows("types")]):
-            if snapshot.shows(m := row.metadata):
+            if _shows(contents, m := row.metadata):
                 view = TypeView(m["name"], tuple(json.loads(m["examples"])), row.vector)
                 types = row.id.removeprefix(m["batch"]).strip("/").split("/")
                 views[m["batch"], *map(int, types)] = view
-        Tree.__init__(self, batches, sorted({*views, *(one[:1] for one in views)}))
+        Tree.__init__(self, contents.batches, sorted({*views, *(one[:1] for one in views)}))
         self._views = views
         self._rows_by_id: dict[str, _Held] = {}
-        self._links: dict[str, dict[str, _Held]] = {}
 
     def view(self, span: Span) -> TypeView:
         """Return a type, as it was published."""
         return self._views[span]
 
-    def _get(
-        self, parts: Sequence[str], *, include: Sequence[str] = chroma.ALL, **what: Any
-    ) -> list[Row]:
-        """Return the rows with some ids or some metadata."""
-        pages = (self._store.answered(part, "get", include=list(include), **what) for part in parts)
-        return [row for page in pages if page is not None for row in chroma.rows_of(page)]
-
     @property
     def _parts(self) -> list[str]:
         """The collections with tuples of the generation; later ones may hide some."""
-        return ["tuples"] if self._snapshot.newest else ["tuples", "hidden"]
+        newest = self._contents.kinds is not None
+        return ["tuples"] if newest else ["tuples", "hidden"]
 
     def _ranked(
         self, spans: Sequence[Span], query: Query, hidden: Any, count: int = 0
@@ -440,7 +351,7 @@ class _ServerRetriever(Retriever):
                 ready = [entry for entry in waiting if -entry[0] > bound]
                 waiting = waiting[len(ready) :]
                 yield [
-                    (one, -similarity, one.source.trajectory_id, one.metadata["same"])
+                    (one, -similarity, one.trajectory, one.metadata["same"])
                     for similarity, _, one in ready
                     if not hidden(one)
                 ]
@@ -484,46 +395,17 @@ class _ServerRetriever(Retriever):
         if len(self._rows_by_id) > KEPT_ROWS:
             self._rows_by_id = {}
         if missing := [name for name in names if name not in self._rows_by_id]:
-            held = (_Held.of(row, self._store.env) for row in self._get(self._parts, ids=missing))
-            self._rows_by_id |= {one.id: one for one in held}
-        rows = (self._rows_by_id.get(name) for name in names)
-        return [row for row in rows if row is not None and self._snapshot.shows(row.metadata)]
-
-    def search(
-        self, query: Query, batches: Sequence[str], k: int, hidden: Any = None
-    ) -> list[Recall]:
-        """Return the best `k` recalls over `batches`, as `Retriever.search`."""
-        recalls = super().search(query, batches, k, hidden)
-        return self._whole_recalls(recalls)
+            what = {"ids": missing, "include": chroma.ALL}
+            pages = (self._store.answered(part, "get", **what) for part in self._parts)
+            rows = [row for page in pages if page is not None for row in chroma.rows_of(page)]
+            self._rows_by_id |= {row.id: _Held.of(row) for row in rows}
+        held = (self._rows_by_id.get(name) for name in names)
+        return [one for one in held if one is not None and _shows(self._contents, one.metadata)]
 
     def recall(self, row: Any, similarity: float, fallback: Any = "") -> Recall:
-        """Return a row as a recall, without its past."""
+        """Return a row as a recall."""
         names = row.metadata["goal_type"], row.metadata["observation_type"]
-        return Recall(row.source, similarity, row.row.batch, *names, fallback, row.id)
-
-    def _whole_recalls(self, recalls: Sequence[Recall]) -> list[Recall]:
-        """Return the recalls with their pasts."""
-        links = self._linked({one.tuple.trajectory_id: one.id for one in recalls if one.tuple.step})
-        whole = []
-        for one in recalls:
-            steps = links.get(one.tuple.trajectory_id, {})
-            past = _past(steps[one.id], steps) if one.id in steps else ()
-            whole.append(replace(one, tuple=_with_past(one.tuple, past)))
-        return whole
-
-    def _linked(self, trajectories: Mapping[str, str]) -> dict[str, dict[str, _Held]]:
-        """Return the tuples of trajectories by id. trajectories: with a tuple that each has."""
-        if len(self._links) > KEPT_TRAJECTORIES:
-            self._links = {}
-        missing = [t for t, one in trajectories.items() if one not in self._links.get(t, {})]
-        if missing:
-            links: dict[str, dict[str, _Held]] = {name: {} for name in missing}
-            where = {"trajectory": {"$in": missing}}
-            for row in self._get(["tuples", "hidden"], include=chroma.ALL[:2], where=where):
-                one = _Held.of(row, self._store.env)
-                links[one.source.trajectory_id][one.id] = one
-            self._links |= links
-        return {name: self._links[name] for name in trajectories}
+        return Recall(row.row.tuple, similarity, row.row.batch, *names, fallback, row.id)
 
     def sample(self, k: int, seed: int, hidden: _Hidden) -> list[Recall]:
         """Return `k` random recalls."""
@@ -531,4 +413,4 @@ class _ServerRetriever(Retriever):
         names = sorted(name for page in pages for name in page["ids"])
         random.Random(seed).shuffle(names)
         drawn = (one for name in names for one in self._read([name]) if not hidden(one))
-        return self._whole_recalls([self.recall(one, 0.0) for one in islice(drawn, k)])
+        return [self.recall(one, 0.0) for one in islice(drawn, k)]

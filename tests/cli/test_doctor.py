@@ -118,7 +118,7 @@ def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
 
 def test_a_directory_that_is_no_memory_is_a_problem(run: Run, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    assert "other is not a memory" in run("doctor", "--memory", "other").refused().out
+    assert "There is no memory at other" in run("doctor", "--memory", "other").refused().out
 
 
 def test_without_chroma_the_rest_is_still_looked_at(

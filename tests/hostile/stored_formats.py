@@ -72,7 +72,7 @@ def memories(folder: Path) -> list[Subject]:
 
 def _of_pack(path: Path) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
-        contents, _ = read_pack(path, Path(folder))
+        contents = read_pack(path, Path(folder))
         return [*contents.rows] if contents else []
 
 
@@ -134,7 +134,7 @@ def _added(folder: Path) -> list[Subject]:
             shutil.copyfile(path, at)
         growing = GrowingMemory.open(str(place), "toy", embedder=BagOfWords())
         growing.recall("put the fig in the basket", "You hold the fig.").as_prompt()
-        return [*growing._current().pending.trajectories.values()]
+        return [*growing._current().pending.values()]
 
     def as_written(path: Path) -> Iterable[object]:
         there = opened(path)

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from ldm import text
-from ldm.errors import MemoryLocked, MemoryStoreError
+from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
-from ldm.memory.index import Generation
 from ldm.memory.lessons import Contents
+from ldm.memory.packs import export_pack, import_pack
 from ldm.servers import ServerMemory, known_generations, load
-from ldm.types import History, Outcome
+from ldm.types import Outcome
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.http import Handler, listening
@@ -36,10 +36,7 @@ TOKEN = "s3cret-t0ken"
 
 def recorded(contents: Contents, number: int, **changes: Any) -> Contents:
     """The contents as generation `number`, with its digest."""
-    generation = replace(contents.generation, number=number, **changes)
-    generation = replace(generation, tuples=len(contents.rows))
-    digest = contents.rows.digest(generation, contents.batches)
-    return replace(contents, generation=replace(generation, digest=digest), kinds=None)
+    return contents.made(replace(contents.generation, number=number, **changes))
 
 
 @pytest.fixture(scope="package")
@@ -49,23 +46,12 @@ def formed(toy: Path) -> Contents:
 
 @pytest.fixture(scope="package")
 def varied(formed: Contents) -> Contents:
-    """The next generation: long texts, pasts of steps that no row holds, all outcomes."""
+    """The next generation: long texts, and all outcomes."""
     first, second = formed.rows[0], formed.rows[1]
     long = "\n".join(f"line {i}: a pear and a “plum”" for i in range(90))
     new = [
         replace(first.tuple, step=40, observation=long, trajectory_id="x", outcome=None),
-        replace(
-            *(first.tuple,),
-            **{
-                "step": 41,
-                "trajectory_id": "x",
-                "observation": "next",
-                "outcome": Outcome(0.4, 0.4),
-            },
-            history=History(
-                "a", "s", (*first.tuple.history.past, (long[:1000], first.tuple.action))
-            ),
-        ),
+        replace(first.tuple, step=41, trajectory_id="x", outcome=Outcome(0.4, 0.4)),
         replace(second.tuple, trajectory_id="y", outcome=Outcome(0.0, -1.0)),
         replace(
             second.tuple, trajectory_id="z", action="a: b\naction: c", outcome=Outcome(0.0, 0.0)
@@ -77,9 +63,13 @@ def varied(formed: Contents) -> Contents:
     return recorded(extended, 1, hidden=hidden, origin="refined")
 
 
-def published(contents: Contents, target: str, *generations: Generation, **options: Any) -> str:
-    publish(contents, target, generations=generations, **options)
+def published(contents: Contents, target: str, **options: Any) -> str:
+    publish(contents, target, **options)
     return target
+
+
+def served(contents: Contents, server: str, generation: int | None = None) -> ServerMemory:
+    return ServerMemory(published(contents, server), "toy", EMBEDDER, generation)
 
 
 def states(contents: Contents) -> list[tuple[str, str]]:
@@ -102,8 +92,9 @@ def test_a_forked_process_does_not_hang_in_chroma(formed: Contents, tmp_path: Pa
 
 
 class TestPublished:
-    def test_reads_back_whole(self, at: Places, varied: Contents, formed: Contents) -> None:
-        target = published(varied, at(), formed.generation, varied.generation)
+    @pytest.mark.process
+    def test_reads_back_whole(self, server: str, varied: Contents, formed: Contents) -> None:
+        target = published(varied, server)
         read = load(target, "toy")
         assert [*read.rows] == [*varied.rows]
         one, other = (x.rows.vectors_of(slice(None)) for x in (read, varied))
@@ -113,34 +104,34 @@ class TestPublished:
         assert known_generations(target) == {"toy": (formed.generation, varied.generation)}
         assert differences(varied, target) == []
 
-    def test_recalls_what_the_files_recall(self, at: Places, varied: Contents) -> None:
-        target = published(varied, at())
-        files, server = Memory(varied, EMBEDDER), ServerMemory(target, "toy", EMBEDDER)
+    @pytest.mark.process
+    def test_recalls_what_the_files_recall(self, server: str, varied: Contents) -> None:
+        files, memory = Memory(varied, EMBEDDER), served(varied, server)
         excluded = [varied.rows[0].tuple.id], ["x"]
-        for one, other in ((files, server), (files.without(*excluded), server.without(*excluded))):
+        for one, other in ((files, memory), (files.without(*excluded), memory.without(*excluded))):
             for goal, observation in states(varied)[::3]:
                 for k in (1, 5, 30):
                     recalls = other.retrieve(goal, observation, k)
                     assert recalls == one.retrieve(goal, observation, k)
         batch, rows = varied.batches[0].id, [row.tuple for row in varied.rows][:9]
-        assert server.place(batch, rows) == files.place(batch, rows)
-        assert server.rules() == files.rules()
-        assert server.actions_of(rows[0].trajectory_id) == files.actions_of(rows[0].trajectory_id)
-        assert (len(server), server.record) == (len(files), files.record)
-        assert {one.id for one in server.sample(7, 1)} == {one.id for one in server.sample(7, 1)}
-        assert len(server.sample(999, 1)) == varied.generation.recallable
-        server.close()
+        assert memory.place(batch, rows) == files.place(batch, rows)
+        assert memory.rules() == files.rules()
+        assert memory.actions_of(rows[0].trajectory_id) == files.actions_of(rows[0].trajectory_id)
+        assert (len(memory), memory.record) == (len(files), files.record)
+        assert {one.id for one in memory.sample(7, 1)} == {one.id for one in memory.sample(7, 1)}
+        assert len(memory.sample(999, 1)) == varied.generation.recallable
+        memory.close()
 
+    @pytest.mark.process
     def test_an_earlier_generation_is_recalled(
-        self, at: Places, varied: Contents, formed: Contents
+        self, server: str, varied: Contents, formed: Contents
     ) -> None:
-        target = published(varied, at(), formed.generation, varied.generation)
-        files, server = Memory(formed, EMBEDDER), ServerMemory(target, "toy", EMBEDDER, 0)
+        files, memory = Memory(formed, EMBEDDER), served(varied, server, 0)
         for goal, observation in states(varied)[::5]:
-            assert server.retrieve(goal, observation) == files.retrieve(goal, observation)
-        server.close()
+            assert memory.retrieve(goal, observation) == files.retrieve(goal, observation)
+        memory.close()
         with pytest.raises(MemoryStoreError, match="has no generation 7"):
-            ServerMemory(target, "toy", EMBEDDER, 7)
+            served(varied, server, 7)
 
     def test_any_client_finds_the_same_in_a_cell(self, at: Places, varied: Contents) -> None:
         target = published(varied, at())
@@ -190,7 +181,7 @@ class TestPublished:
             put(collection, rows)
 
         monkeypatch.setattr(chroma, "put_rows", counted)
-        published(varied, target, formed.generation, varied.generation)
+        published(varied, target)
         new = {one.id for one in varied.rows.tuples if one.generation}
         assert new < {*written}
         assert len(written) < len(varied.rows) / 2  # equal texts, and trajectories with hidden ones
@@ -233,7 +224,7 @@ class TestPublished:
         place, target = str(tmp_path / "memory"), str(tmp_path / "chroma")
         named = replace(formed.generation, env="other")
         with record.writing(place):
-            record.commit(place, replace(formed, generation=named), [named])
+            record.commit(place, replace(formed, generations=(named,)))
         published(formed, target, memory=place)
         assert [differences(one, target) for one in (formed, inspect(place, "other"))] == [[], []]
 
@@ -313,12 +304,22 @@ def test_a_directory_with_other_files_or_a_link_is_refused(
 class TestAMemoryOnAServer:
     def test_grows_by_generations(self, server: str, formed: Contents, varied: Contents) -> None:
         with places.writing(server):
-            places.commit(server, formed, ())
-            places.commit(server, varied, (formed.generation,))
+            places.commit(server, formed)
+            places.commit(server, varied)
             with pytest.raises(MemoryStoreError, match="has changed meanwhile"):
-                places.commit(server, varied, (formed.generation,))
+                places.commit(server, varied)
         assert [*load(server, "toy").rows] == [*varied.rows]
         assert differences(varied, server) == []
+
+    def test_takes_a_pack_of_several_generations(
+        self, server: str, varied: Contents, tmp_path: Path
+    ) -> None:
+        place, pack = str(tmp_path / "memory"), tmp_path / "toy.ldmpack"
+        with record.writing(place):
+            record.commit(place, varied)
+        export_pack(place, "toy", pack)
+        assert import_pack(server, pack) == ("toy", len(varied.rows))
+        assert known_generations(server) == {"toy": varied.generations}
 
     def test_has_one_writer_at_a_time(
         self, server: str, formed: Contents, monkeypatch: pytest.MonkeyPatch
@@ -331,7 +332,7 @@ class TestAMemoryOnAServer:
                 pass
             monkeypatch.setattr("ldm.servers.STALE", -1.0)  # that of a process that was killed
             with places.writing(server):
-                places.commit(server, formed, ())
+                places.commit(server, formed)
             # The end of the lock that was taken over is no error.
         assert known_generations(server) == {"toy": (formed.generation,)}
 
@@ -381,6 +382,13 @@ def test_what_a_server_answers_is_said(
             assert trusted or not Answering.tokens
     if token and status in (401, 403):
         assert Answering.tokens
+
+
+def test_code_that_a_server_names_is_not_run(formed: Contents, tmp_path: Path) -> None:
+    named = recorded(formed, 0, embedder="planted:Embedder")
+    target = published(named, str(tmp_path / "chroma"))
+    with pytest.raises(LdmError, match="would run its code"):
+        ServerMemory(target, "toy")
 
 
 def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

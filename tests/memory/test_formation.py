@@ -74,7 +74,7 @@ class TestCutting:
         for count in (1, 9, 10, 11, 21, 40):
             options = FormationOptions(batch_size=10)
             plans = plan_batches([trajectory(n) for n in range(count)], options)
-            sizes = [len(plan.trajectories) for plan in plans]
+            sizes = [*map(len, plans.values())]
             assert sum(sizes) == count
             assert len(sizes) == -(-count // 10)
             assert max(sizes) <= 10
@@ -85,24 +85,24 @@ class TestCutting:
         assert batch_size("alfworld") == 50
         assert batch_size("webshop") == 100
         plans = plan_batches([trajectory(n) for n in range(200)], FormationOptions())
-        assert [plan.id for plan in plans] == ["heat-1", "heat-2", "heat-3", "heat-4"]
+        assert [*plans] == ["heat-1", "heat-2", "heat-3", "heat-4"]
 
     def test_every_trajectory_is_in_one_batch_of_its_kind(self) -> None:
         trajectories = [trajectory(n, kind) for n in range(15) for kind in ("heat", "cool")]
         plans = plan_batches(trajectories, FormationOptions(batch_size=4))
-        planned = sorted((t.id, plan.kind) for plan in plans for t in plan.trajectories)
-        assert planned == sorted((t.id, t.task.kind) for t in trajectories)
+        planned = [(one.id, name[:4]) for name, members in plans.items() for one in members]
+        assert sorted(planned) == sorted((t.id, t.task.kind) for t in trajectories)
 
     def test_numbering_goes_on_behind_what_is_taken(self) -> None:
         trajectories = [trajectory(n) for n in range(6)]
         options = FormationOptions(batch_size=2)
         plans = plan_batches(trajectories, options, existing=["heat-1", "heat-3", "cool-2"])
-        assert [plan.id for plan in plans] == ["heat-2", "heat-4", "heat-5"]
+        assert [*plans] == ["heat-2", "heat-4", "heat-5"]
 
     def test_no_two_batches_share_an_id_whatever_the_kinds_are_called(self) -> None:
         trajectories = [trajectory(n, kind) for n in range(4) for kind in ("", "mixed", "a", "a-1")]
-        ids = [plan.id for plan in plan_batches(trajectories, FormationOptions(batch_size=2))]
-        assert len(set(ids)) == len(ids)
+        plans = plan_batches(trajectories, FormationOptions(batch_size=2))
+        assert sum(map(len, plans.values())) == len(trajectories)
 
 
 class Clusters(OfflineReasoner):
@@ -119,18 +119,18 @@ class Clusters(OfflineReasoner):
 class TestForming:
     def test_every_tuple_gets_a_cell_that_its_index_names(self) -> None:
         trajectories = expert_trajectories(options=ToyOptions(tasks=24))
-        for plan in plan_batches(trajectories, FormationOptions()):
-            formed = form_batch(plan, REASONER, 0)
-            assert len(formed.rows) == sum(len(t.steps) for t in plan.trajectories)
-            for row in formed.rows:
-                below = formed.index.goal_types[row.goal_type].observation_types
+        for name, members in plan_batches(trajectories, FormationOptions()).items():
+            index, rows = form_batch(name, members, REASONER, 0)
+            assert len(rows) == sum(len(t.steps) for t in members)
+            for row in rows:
+                below = index.goal_types[row.goal_type].observation_types
                 assert below[row.observation_type]
-                assert row.batch == formed.index.id == plan.id
+                assert row.batch == index.id == name
 
     def test_equal_goals_share_a_type_and_equal_observations_within_it_too(self) -> None:
         trajectories = expert_trajectories(options=ToyOptions(tasks=24))
-        for plan in plan_batches(trajectories, FormationOptions()):
-            rows = form_batch(plan, REASONER, 0).rows
+        for plan in plan_batches(trajectories, FormationOptions()).items():
+            _, rows = form_batch(*plan, REASONER, 0)
             goals = {(r.tuple.goal, r.goal_type) for r in rows}
             assert len(goals) == len({goal for goal, _ in goals})
             cells = {(r.goal_type, r.tuple.observation, r.observation_type) for r in rows}
@@ -138,14 +138,15 @@ class TestForming:
 
     def test_there_are_several_types_where_there_is_variety(self) -> None:
         trajectories = expert_trajectories(options=ToyOptions(tasks=40))
-        for plan in plan_batches(trajectories, FormationOptions()):
-            assert len(form_batch(plan, REASONER, 0).index.goal_types) > 1
+        for plan in plan_batches(trajectories, FormationOptions()).items():
+            index, _ = form_batch(*plan, REASONER, 0)
+            assert len(index.goal_types) > 1
 
     def test_a_type_without_members_does_not_come_into_being(self) -> None:
-        (plan,) = plan_batches([trajectory()], FormationOptions())
-        formed = form_batch(plan, Clusters(Clustering(("a", "b", "c"), (2, 0))), 0)
-        assert [g.observation_types for g in formed.index.goal_types] == [("a", "c")]
-        assert sorted(row.observation_type for row in formed.rows) == [0, 1]
+        clusters = Clusters(Clustering(("a", "b", "c"), (2, 0)))
+        index, rows = form_batch("heat-1", [trajectory()], clusters, 0)
+        assert [g.observation_types for g in index.goal_types] == [("a", "c")]
+        assert sorted(row.observation_type for row in rows) == [0, 1]
 
 
 def test_the_texts_to_embed_are_distinct_and_sorted() -> None:

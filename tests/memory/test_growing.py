@@ -427,7 +427,7 @@ def test_recalls_do_not_depend_on_folding_and_are_those_of_brute_force(
                 ),
                 reverse=True,
             )
-            recalls = memory.recall(goal, seen, k=20, utility=False)
+            recalls = memory.recall(goal, seen, k=20)
             assert [round(one.similarity, 5) for one in recalls] == pytest.approx(
                 similar[:20], abs=2e-5
             )
@@ -459,5 +459,5 @@ def test_a_recall_may_be_awaited(memory: GrowingMemory) -> None:
 def test_the_memory_is_opened_by_the_public_name(place: Path) -> None:
     with pytest.raises(ValueError, match="1 or more"):
         ldm.Memory.open(str(place), "desk", embedder=BagOfWords(), create=True).recall("", "", k=0)
-    with pytest.raises(ValueError, match="omit `generation`"):
+    with pytest.raises(TypeError, match="generation"):
         ldm.Memory.open(str(place), "desk", embedder=BagOfWords(), create=True, generation=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ldm.memory.index import KindClassifier, trained
+from ldm.memory.index import Kinds
 
 
 def test_the_classifier_of_kinds_is_scikit_learns() -> None:
@@ -22,7 +22,7 @@ def test_the_classifier_of_kinds_is_scikit_learns() -> None:
         model = make_pipeline(counter, regression)
         pairs = sorted({*zip(goals, of_goals, strict=True)})
         model.fit([goal for goal, _ in pairs], [kind for _, kind in pairs])
-        classify = KindClassifier(trained(frozenset(zip(goals, of_goals, strict=True))))
+        classify = Kinds.trained(frozenset(zip(goals, of_goals, strict=True))).of
         queries = [" ".join(generator.sample([*words, "unseen"], 3)) for _ in range(200)]
         assert [classify(goal) for goal in queries] == model.predict(queries).tolist()
 
@@ -32,7 +32,7 @@ def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
     goals = {f"put some {thing} in {place}.": "pick" for thing in things for place in places}
     goals |= {f"put a hot {thing} in {place}.": "heat" for thing in things for place in places}
     goals |= {"put a clean spoon in drawer.": "clean", "clean some lid and put it in box.": "clean"}
-    classify = KindClassifier(trained(frozenset(goals.items())))
+    classify = Kinds.trained(frozenset(goals.items())).of
     queries = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
     assert {classify(goal) for goal in queries} == {"clean"}
 

@@ -14,8 +14,8 @@ import pytest
 from ldm.embed.caching import FILES
 from ldm.errors import MemoryStoreError
 from ldm.memory import build, log
+from ldm.memory.index import Place
 from ldm.memory.log import Add, Begin, EpisodeLog, Episodes, Finish, StepTaken
-from ldm.memory.record import Place
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Task

@@ -40,7 +40,7 @@ def contents() -> Contents:
     builder.add_rows(rows, np.stack([goals, observations], axis=1))
     generation = Generation(0, "formed", "env", "random", DIMENSION, ROWS, "", {})
     batch = BatchIndex("mixed-1", "", 0, (), (GoalType("all", ("all",)),))
-    return Contents(generation, (batch,), builder.collected())
+    return Contents((generation,), (batch,), builder.collected())
 
 
 def brute_force(contents: Contents, query: np.ndarray) -> list[tuple[str, float, str]]:

@@ -70,7 +70,7 @@ class TestReading:
             (place / "notes.txt").write_text("notes")
         before = sorted(tmp_path.rglob("*"))
         for read in READERS:
-            with pytest.raises(MemoryStoreError, match="is not a memory"):
+            with pytest.raises(MemoryStoreError, match="There is no memory at"):
                 read(str(place))
         if kind != "an empty directory":
             with pytest.raises(MemoryStoreError):
@@ -110,7 +110,7 @@ class TestReading:
         path.unlink()
         match damage:
             case "removed":
-                with pytest.raises(MemoryStoreError, match="no complete generation of toy"):
+                with pytest.raises(MemoryStoreError, match="holds no memory of toy"):
                     inspect(copy, "toy")
                 return
             case "empty":

@@ -114,7 +114,6 @@ class TestFeedback:
             opened(place).feedback([recalls[0]], -1.0)
         for one in (memory, opened(place)):
             assert one.recall(*STATE)[0].tuple.action == "extend it"
-            assert one.recall(*STATE, utility=False)[0].tuple.action == "delete it"
             found = evidence_of(one, "delete it")
             assert (found.tried, found.failed, found.lately_failed) == (21, 20, True)
 
@@ -453,9 +452,8 @@ class TestTheDirectory:
             lambda: memory.feedback([*opened(place.with_name("moved")).recall(*STATE)], 1.0),
         ]
         for call in running:
-            with pytest.raises(MemoryStoreError, match="is gone") as refused:
+            with pytest.raises(MemoryStoreError, match="There is no memory at"):
                 call()
-            assert "new place" in refused.value.remedy
         assert not place.exists()
         assert len(opened(place.with_name("moved"))) == 1
 
