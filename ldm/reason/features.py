@@ -435,7 +435,7 @@ class Situation:
         phrases, worded = self._of_roles
         by_role = [*always, *phrases, *worded]
         more = [*self.of_words, *self.of_facts, *self.of_before, *self.of_goal]
-        more += crossed(self.phase, phrases, PHASE)
+        more += crossed(self.phase, phrases, PHASE) + crossed(kind, [*phrases, *worded], KIND)
         return self._set([*by_role, *more]), self._set(by_role), self._set(always)
 
     @cached_property

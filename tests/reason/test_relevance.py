@@ -90,8 +90,6 @@ def test_what_would_be_no_candidate_is_not_decided_right(monkeypatch: pytest.Mon
     monkeypatch.setattr("ldm.reason.candidates.MOST", 1)
     rule = learn(steps)
     assert rule.unlisted.right <= 0.5 < rule.left_out.right  # listed, it would be one
-    now = Situation(rule.vocabulary, "put the pink ball in a box", "", (), VIEW)
-    assert rule.rank(now, None).sure < rule.rank(now, POSSIBLE).sure
 
 
 def test_a_thing_with_which_the_last_action_did_not_end_it_is_not_tried_again() -> None:
