@@ -201,15 +201,14 @@ def _says(line: Words, verb: str) -> str:
 class Filler:
     """What a state says of a thing.
 
-    part: "r1" for the last thing of the goal, or else `name`, the kind of thing. role: its place
-    in the goal, 0 if none. lines: with their sources, None for the argument of a call. facts: the
-    set of its facts. by_phase, by_kind: the sets of those that may mean another thing by phase and
-    by kind of task.
+    named: its place in the goal, 0 if none; the part that it plays: "r1" for the last thing of the
+    goal, or else its name; its name, the kind of thing. kind: the words of its kind. lines: with
+    their sources, None for the argument of a call. facts: the set of its facts. by_phase, by_kind:
+    the sets of those that may mean another thing by phase and by kind of task.
     """
 
-    role: int
-    part: str
-    name: str
+    named: tuple[int, str, str]
+    kind: Words
     lines: tuple[tuple[str, Words], ...] | None
     facts: int
     by_phase: int
@@ -231,9 +230,9 @@ class Descriptors:
 
 
 @lru_cache(20_000)
-def _descriptors(
-    frame: str, closed: str, roles: tuple[int, ...], parts: tuple[str, ...], names: tuple[str, ...]
-) -> Descriptors:
+def _descriptors(frame: str, closed: str, *things: tuple[int, str, str]) -> Descriptors:
+    """Return the keys of a frame and its things, each with its role, part and name."""
+    roles, parts, names = zip(*things, strict=True) if things else ((), (), ())
     slots = (
         (key(f"{frame}:{i}"), key(f"{frame}:{i} {[*parts[:i], *parts[i + 1 :]]}"))
         for i in range(len(parts))
@@ -293,8 +292,8 @@ class Situation:
         self._fillers: dict[Words, Filler] = {}
         self._alike: dict[Sequence[object], Filler] = {}
         self._sets: dict[tuple[int, ...], int] = {}
-        self._of_slot: dict[tuple[object, ...], tuple[int, ...]] = {}
-        self._of_state: dict[Descriptors, tuple[int, ...]] = {}
+        self._of_slot: dict[tuple[object, ...], list[int]] = {}
+        self._of_form: dict[tuple[object, ...], tuple[Descriptors, list[int]]] = {}
         self._blocks: dict[tuple[tuple[int, int], ...], int] = {}
         self._rows: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._contexts: dict[int, list[int]] = {}
@@ -598,9 +597,8 @@ class Situation:
         facts = [*keys([*near, *more], FILLER), *list(dict.fromkeys(about))[:MOST_FACTS]]
         kind_name = " ".join(shape(name))
         return Filler(
-            role,
-            f"r{role}" if role else kind_name,
-            kind_name,
+            (role, f"r{role}" if role else kind_name, kind_name),
+            kind,
             tuple(where[:20]),
             self._set(facts),
             self._set(keys(near, PHASE)),
@@ -625,7 +623,7 @@ class Situation:
     def _as_filler(self, part: str, near: Sequence[str], more: Sequence[int]) -> Filler:
         facts = self._set([*keys(near, FILLER), *more])
         phase, kind = self._set(keys(near, PHASE)), self._set(keys(near, KIND))
-        return Filler(0, part, part, None, facts, phase, kind)
+        return Filler((0, part, part), (), None, facts, phase, kind)
 
     def _agreement(
         self, verb: str, about: Sequence[tuple[str, Words]], others: Sequence[Words]
@@ -722,23 +720,20 @@ class Situation:
         """Return the number of pairs of a descriptor and a set of facts, which are crossed."""
         return self._blocks.setdefault(crosses, len(self._blocks))
 
-    def _blocks_of(self, command: Command, closed: str, things: Sequence[Filler]) -> Iterator[int]:
-        described = _descriptors(
-            command.frame,
-            closed,
-            tuple([one.role for one in things]),
-            tuple([one.part for one in things]),
-            tuple([one.name for one in things]),
-        )
-        if described not in self._of_state:
-            self._of_state[described] = tuple(self._state_blocks(described))
-        yield from self._of_state[described]
-        kinds = tuple([kind_of(name) for name in command.fillers])
+    def _blocks_of(self, command: Command, closed: str, things: Sequence[Filler]) -> list[int]:
+        form = command.frame, closed, *[thing.named for thing in things]
+        if form not in self._of_form:
+            described = _descriptors(*form)
+            self._of_form[form] = described, [*self._state_blocks(described)]
+        described, state = self._of_form[form]
+        blocks = [*state]
+        kinds = tuple([thing.kind for thing in things])
         for slot, thing in enumerate(things):
             filled = *described.slots[slot], thing, kinds[:slot] + kinds[slot + 1 :]
             if filled not in self._of_slot:
-                self._of_slot[filled] = tuple(self._slot_blocks(command.verb, *filled))
-            yield from self._of_slot[filled]
+                self._of_slot[filled] = [*self._slot_blocks(command.verb, *filled)]
+            blocks += self._of_slot[filled]
+        return blocks
 
     def _state_blocks(self, described: Descriptors) -> Iterator[int]:
         by_frame, by_role, by_name = self._state_sets
