@@ -1,7 +1,5 @@
 """What all tests share: where the development data lie, and that nothing reaches the network."""
 
-from __future__ import annotations
-
 import difflib
 import gc
 import ipaddress

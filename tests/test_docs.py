@@ -1,7 +1,5 @@
 """What the documentation shows works: commands parse or run, tutorials run, links lead on."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

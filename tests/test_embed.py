@@ -1,7 +1,5 @@
 """The bundled embedder: unit vectors, the same for the same text, without any network."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Embedders of one's own: objects, classes by name, a service; each text is asked for once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

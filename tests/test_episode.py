@@ -1,7 +1,5 @@
 """The episode stands between agent and environment: it records, counts, limits and hides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests cannot reach the network, whatever tries (`no_network` in conftest.py sees to it)."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -1,7 +1,5 @@
 """The JSONL codec: what goes in comes out; what does not fit is named by file, line and field."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tempfile

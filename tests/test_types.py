@@ -1,7 +1,5 @@
 """The values that everything else is made of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ldm.types import (

@@ -1,7 +1,5 @@
 """Act: ReAct's trajectories without their thoughts, and LDM²'s Standard, which asks the same."""
 
-from __future__ import annotations
-
 from ldm.agents import load_agent
 from ldm.agents.replies import THINK
 from ldm.types import EpisodeResult, Trajectory

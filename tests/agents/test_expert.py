@@ -1,7 +1,5 @@
 """The expert solves the games of its world, and its episodes are what a memory is formed from."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.agents import Resources

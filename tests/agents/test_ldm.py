@@ -1,7 +1,5 @@
 """The memory agent: it keeps the contract, and its memory is what makes it solve tasks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

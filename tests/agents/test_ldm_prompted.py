@@ -1,7 +1,5 @@
 """The memory agent with a language model that follows a script: it keeps the contract, too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The loop that agents share: steps, budgets, verdicts, prompts that grow and are shortened."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

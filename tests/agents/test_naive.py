@@ -1,7 +1,5 @@
 """The naive shopper buys the first product it finds."""
 
-from __future__ import annotations
-
 from ldm.agents import Resources
 from ldm.agents.naive import NaiveAgent, NaiveOptions
 from ldm.config import Evaluate, Section

@@ -1,7 +1,5 @@
 """The random agent draws by its seed, and says where it cannot play."""
 
-from __future__ import annotations
-
 from ldm.agents import Resources
 from ldm.agents.random import RandomAgent, RandomOptions
 from ldm.episode import run_episode

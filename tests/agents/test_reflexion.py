@@ -1,7 +1,5 @@
 """Reflexion: what a failed trial taught joins the next one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

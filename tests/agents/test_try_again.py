@@ -1,7 +1,5 @@
 """Try Again: later trials are drawn at a temperature, and the best one stands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

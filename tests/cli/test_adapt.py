@@ -1,7 +1,5 @@
 """ADaPT from the command line: evaluated, swept, printed as a tree, interrupted and resumed."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever happens, the user gets a plain message, a remedy and the right exit status."""
 
-from __future__ import annotations
-
 import errno
 import inspect
 import os

@@ -1,7 +1,5 @@
 """`ldm autoplan` and `ldm eval --agent autoplan` as users meet them, with a model that cooks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`ldm autoplan` for several kinds, settings and repeats, with the plans evaluated at once."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

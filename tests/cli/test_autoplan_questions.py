@@ -1,7 +1,5 @@
 """`ldm autoplan` on questions: one plan for all kinds, and reflections that see the solution."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

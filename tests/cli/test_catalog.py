@@ -1,7 +1,5 @@
 """`ldm agents` and `ldm envs` list what there is and hide nothing that is broken."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`ldm data`: the data of an environment are counted, and damage is named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

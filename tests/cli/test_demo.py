@@ -1,7 +1,5 @@
 """`ldm demo` plays the README's demo anywhere, and shows each command."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`ldm doctor` says what is there, what is not and what to do, and keeps secrets."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

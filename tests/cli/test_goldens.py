@@ -4,8 +4,6 @@ The commands are run as users run them; nothing below the command line is named 
 tests say whether a change of the code below changes what users see.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

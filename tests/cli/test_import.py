@@ -1,7 +1,5 @@
 """`ldm import` and other formats: options, what is said, and that nothing is half-written."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

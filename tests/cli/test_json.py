@@ -1,7 +1,5 @@
 """With --json every command prints one JSON object on one line, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is seen while episodes are played, on a terminal and without one."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Models in `ldm eval` and `ldm doctor`, as users meet them."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

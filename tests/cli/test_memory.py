@@ -1,7 +1,5 @@
 """`ldm build-memory`, `ldm import` and `ldm memory` as users meet them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables of results at every width of a terminal."""
 
-from __future__ import annotations
-
 from queue import SimpleQueue
 
 import pytest

@@ -1,7 +1,5 @@
 """An environment and an agent of another package are seen by every command, as our own are."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """`ldm presets` and `ldm eval --preset`: every table that ships, from the estimate to the end."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`ldm refine`, `ldm runs` and the generations of `ldm memory` as users meet them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`ldm memory rules` and `ldm memory export --skills` as users meet them."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

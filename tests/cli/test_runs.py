@@ -1,7 +1,5 @@
 """`ldm runs list`, and what the shell completes, as users meet them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`ldm memory verify`, `forget` and `fold`, and packs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`ldm validate` names every problem as file:line:field; with --schema it prints one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ the files of the runs that it made. Times, run ids, paths of this machine, ports
 the package are replaced by names in angle brackets; a JSON object is written with one value a line.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

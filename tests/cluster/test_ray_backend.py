@@ -1,7 +1,5 @@
 """Where tasks are worked on, as far as no cluster is needed: tests/integration/test_ray.py."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Describe, explain, plan and select: the loop, step by step, in a small workshop."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.deps.select import REPORTING

@@ -4,8 +4,6 @@ What is compared is the causes of failure: the inventories of App. H contradict 
 (docs/decisions/agents.md#deps). The plans are those of the dialogues, with their quotes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

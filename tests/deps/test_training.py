@@ -1,7 +1,5 @@
 """Training of horizon models: rows of a world, a forest that predicts them, the command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

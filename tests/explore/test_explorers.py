@@ -1,7 +1,5 @@
 """Best-first search: what it finds that a beam of votes does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

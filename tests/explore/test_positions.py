@@ -1,7 +1,5 @@
 """Going back to a state: by a copy, or by the way there."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.errors import ReplayDivergence

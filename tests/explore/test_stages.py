@@ -1,7 +1,5 @@
 """Stages of a search: advances, and looking round without deciding."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

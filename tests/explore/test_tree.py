@@ -1,7 +1,5 @@
 """The tree: what is kept, what is pruned, which path is the best."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What never ends is no input: pipes and devices are refused, by whatever name they are given."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """No command touches anything outside a folder that a stranger has made, or waits in it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

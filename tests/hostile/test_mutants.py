@@ -1,7 +1,5 @@
 """Every mutant of every format is read, or refused with a reason, and no other line is lost."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Code that nobody asked for does not run: neither what lies about nor what a file names."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A bad run.json or recording is named and breaks nothing else."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

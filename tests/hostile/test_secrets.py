@@ -1,7 +1,5 @@
 """A planted key, searched for in every file and on every screen after many faulty calls."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Foreign text reaches the terminal in one way only, which makes it harmless."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

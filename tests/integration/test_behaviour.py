@@ -10,8 +10,6 @@ names of options nor the layout of files. The bundled embedder is used: on anoth
 last digits may differ, and with them the digests of recalls, notes and searches.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """`ldm eval` as users meet it: what it prints, records, resumes and refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

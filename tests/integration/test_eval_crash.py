@@ -1,7 +1,5 @@
 """A killed evaluation loses nothing that it recorded and doubles nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

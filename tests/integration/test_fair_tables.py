@@ -1,7 +1,5 @@
 """Tables say what each agent had, and one command shows all agents the same."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

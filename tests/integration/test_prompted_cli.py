@@ -1,7 +1,5 @@
 """A memory formed, refined and evaluated with a model, from the command line, and replayed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A killed refinement loses nothing, and no reader ever sees half a generation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

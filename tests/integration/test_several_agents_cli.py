@@ -1,7 +1,5 @@
 """`ldm eval --agent react,…`: several agents on the same tasks, with one model, in one command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`--sweep` over options of environments and models, and rows of a table with their own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Refinement of TextCraft explores nothing that was evaluated from a published list."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

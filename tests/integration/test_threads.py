@@ -1,7 +1,5 @@
 """Many episodes in flight: ALFWorld in threads of one process, with a model that all share."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The client against a fake server: what is asked, paid, recorded, repaired and refused."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What models cost: the package's data, a user's file, and names that are in neither."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One request on the wire: what statuses and headers mean, how long it may take, what is hidden."""
 
-from __future__ import annotations
-
 import email.utils
 import time
 from concurrent.futures import ThreadPoolExecutor

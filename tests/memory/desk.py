@@ -1,7 +1,5 @@
 """Episodes of a help desk, and a memory of them that forms its batches in this process."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Building a memory: idempotent, and one generation at a time or none."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

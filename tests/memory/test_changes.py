@@ -1,7 +1,5 @@
 """Generations hide, add and go back, and each stays what it was."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Trajectories become tuples, and are cut into batches (LDM² §3.1–3.2)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A memory that an agent adds to: recalled from at once, and formed into batches beside that."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

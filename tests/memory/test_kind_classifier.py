@@ -1,7 +1,5 @@
 """The classifier of task kinds is that of scikit-learn, and fair to kinds with few goals."""
 
-from __future__ import annotations
-
 import random
 
 from ldm.memory.index import Kinds

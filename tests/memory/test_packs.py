@@ -1,7 +1,5 @@
 """Packs come back as they left, and hostile ones are refused before anything is written."""
 
-from __future__ import annotations
-
 import json
 import stat
 import zipfile

@@ -1,7 +1,5 @@
 """Purging removes tuples from the disk, and nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

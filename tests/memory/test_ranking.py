@@ -1,7 +1,5 @@
 """Ranking in parts, stopped by the bound of the score, is ranking everything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

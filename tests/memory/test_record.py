@@ -1,7 +1,5 @@
 """What a memory's directory may be and hold, and what is said where it is not that."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Retrieval finds what an exhaustive search by the same rules finds (LDM² §3.2, Eq. 3)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A memory in service: what it counts, how it follows a changing world, what it gives up again."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import time

@@ -1,7 +1,5 @@
 """A language model that says what a test has written down, and a reasoner with its own types."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Prompts are as long as the model's context allows, or as they are told to be."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.policy import PolicyOptions

@@ -1,7 +1,5 @@
 """When a model is asked: where memory is unsure, refused, in a loop, far off, or before the end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Texts within a budget: what an action refers to stays, whatever has to go."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.reason.excerpts import Passage, excerpt, fitted, level, referents

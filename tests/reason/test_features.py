@@ -1,7 +1,5 @@
 """Features: what a state says, and which actions no fact tells apart."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.reason.features import Situation, key, role_of

@@ -1,7 +1,5 @@
 """Frames: what an action is apart from what fills its slots."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.reason.reading import words

@@ -1,7 +1,5 @@
 """The offline reasoner: it imitates by analogy, and knows no word of any environment."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import fields, is_dataclass, replace

@@ -1,7 +1,5 @@
 """The prompted reasoner with models that follow a script, well and badly."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

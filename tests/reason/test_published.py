@@ -1,7 +1,5 @@
 """LDM²'s questions: what they contain and lack, and how replies in its formats are read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reading: words, lines, the facts of structured texts, and names in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.reason import reading

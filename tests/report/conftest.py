@@ -4,8 +4,6 @@ and an optimisation of plans.
 They are recorded once a session, in a directory of their own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

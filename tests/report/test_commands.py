@@ -1,7 +1,5 @@
 """`ldm report` and `ldm runs show` as users meet them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a report holds, whoever shows it: packed, bounded, the same for the same runs."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

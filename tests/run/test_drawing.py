@@ -1,7 +1,5 @@
 """Which recorded trajectories a memory is built from."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ldm.run.building import drawn_per_kind

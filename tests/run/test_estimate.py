@@ -1,7 +1,5 @@
 """What a whole run will cost, from a part of it."""
 
-from __future__ import annotations
-
 import math
 import random
 

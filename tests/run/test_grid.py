@@ -1,7 +1,5 @@
 """What an evaluation is multiplied by, and under which labels the reports stand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

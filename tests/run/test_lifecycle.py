@@ -1,7 +1,5 @@
 """What is started from Python goes on from the command line, and the other way round."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

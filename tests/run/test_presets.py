@@ -1,7 +1,5 @@
 """Presets: the files that ship, what a file may hold, and what a preset comes to."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

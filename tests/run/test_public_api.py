@@ -1,7 +1,5 @@
 """`import ldm` offers the public API: at once, typed and documented."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from typing import get_type_hints

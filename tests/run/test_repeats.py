@@ -1,7 +1,5 @@
 """Mean, deviation and t-test over repeated runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Experiments are quiet, ask the environment nothing, and tell what happens to their callbacks."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

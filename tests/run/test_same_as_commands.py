@@ -3,8 +3,6 @@
 Only ids of runs, times, the version of the code and the place's name may differ.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

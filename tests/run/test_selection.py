@@ -1,7 +1,5 @@
 """Which tasks an evaluation takes, and what it must not have seen."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

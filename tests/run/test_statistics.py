@@ -1,7 +1,5 @@
 """Success rates, intervals and differences against values that are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A memory that agents in other processes use: over MCP with the official client, and as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

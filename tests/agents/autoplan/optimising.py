@@ -1,7 +1,5 @@
 """An optimisation of a plan in a run, as the engine carries it out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """AutoPlan's agent: plans from files, thoughts and actions, sources that may not be evaluated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

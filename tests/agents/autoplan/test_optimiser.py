@@ -1,7 +1,5 @@
 """AutoPlan's optimisation: a plan for heating is mended, recorded and taken up again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ADaPT's recursion: depths, And and Or, budgets, strengths, two models, and the record."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What the fast engine does by itself; that it is exact is shown in test_lockstep.py."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Our own world of questions: what it asks, and that the shipped files are what it gives."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

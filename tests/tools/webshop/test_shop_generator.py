@@ -1,7 +1,5 @@
 """Our own shop: its size, its near-duplicates, and that the shipped files are what it gives."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

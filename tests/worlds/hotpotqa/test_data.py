@@ -1,7 +1,5 @@
 """Missing and conflicting articles are reported; the official data are whole."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

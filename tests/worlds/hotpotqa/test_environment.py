@@ -1,7 +1,5 @@
 """The environment: its contract, its splits, and what answers earn."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

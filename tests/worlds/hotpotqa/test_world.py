@@ -1,7 +1,5 @@
 """Every step that the official environment took, with what it was served."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
