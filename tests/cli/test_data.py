@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.envs.alfworld.test_data import PICK
 from tests.envs.alfworld.test_environment import make_game
 
 
 def test_a_check_prints_counts_and_problems_and_fails_with_problems(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_game(tmp_path, "valid_seen", f"{PICK}-1/trial_1")
     run("data", "alfworld", tmp_path).done("valid seen: tasks=1, pick=1,", "0 problems")

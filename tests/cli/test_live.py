@@ -10,7 +10,7 @@ from rich.console import Console
 from ldm.cli import output
 from ldm.run.runtime import Playing
 from ldm.types import EpisodeResult, Usage
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.run.test_statistics import result
 
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Adept", "--workers", "1")
@@ -63,7 +63,7 @@ class TestWithoutATerminal:
         assert second.startswith("[ 4/12] 3 solved")
 
 
-def test_quiet_says_nothing_but_the_result(run: Run, place: object) -> None:
+def test_quiet_says_nothing_but_the_result(place: object) -> None:
     command = ("eval", *TOY, "--limit", "2", "--quiet")
     outcome = run(*command)
     assert (outcome.code, outcome.err) == (0, "")

@@ -12,7 +12,7 @@ import pytest
 from ldm.envs import ENVS
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
 from tests.run.recorded import only_run
@@ -24,8 +24,8 @@ ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integr
 
 
 class TestChoosingTasks:
-    def test_limit_kinds_and_tasks_narrow_it_down(self, run: Run, place: Path) -> None:
-        (place / "ids").write_text("# chosen\ntest/wash-1\n\ntest/fetch-2\n")
+    def test_limit_kinds_and_tasks_narrow_it_down(self, place: Path) -> None:
+        Path("ids").write_text("# chosen\ntest/wash-1\n\ntest/fetch-2\n")
         for options, count in [
             (("--limit", 4), 4),
             (("--kinds", "wash"), 6),
@@ -41,11 +41,11 @@ class TestChoosingTasks:
 
 class TestDefaults:
     def test_data_named_by_the_environment_are_used(
-        self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pytest.importorskip("textworld")
         monkeypatch.setenv("ALFWORLD_DATA", "elsewhere")
-        run("eval", "--env", "alfworld", "--agent", "random").refused(str(place / "elsewhere"))
+        run("eval", "--env", "alfworld", "--agent", "random").refused(str(Path("elsewhere")))
 
 
 class TestResuming:
@@ -53,7 +53,7 @@ class TestResuming:
     @pytest.mark.parametrize("workers", ["1", "2"])
     @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
     def test_a_stopped_run_says_how_to_go_on_and_does(
-        self, stop: signal.Signals, workers: str, run: Run, place: Path
+        self, stop: signal.Signals, workers: str, place: Path
     ) -> None:
         slow = (*TOY, "--env.delay", "0.02", "--workers", workers)
         with subprocess.Popen(
@@ -82,7 +82,7 @@ class TestResuming:
 
 
 class TestControls:
-    def test_are_in_the_json_object_and_come_back_when_it_is_resumed(self, run: Run) -> None:
+    def test_are_in_the_json_object_and_come_back_when_it_is_resumed(self) -> None:
         report = json.loads(run("eval", *ADEPT, "--control", "random", "--json").out)
         assert report["control"]["success_rate"] == 0.0
         again = json.loads(run("eval", "--resume", report["run"], "--json").out)
@@ -96,14 +96,14 @@ class TestMemories:
     def remembering(self, place: Path) -> None:
         build(".ldm/memory", expert_trajectories(), BagOfWords(), OfflineReasoner)
 
-    def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:
+    def test_the_generation_that_was_evaluated_is_recorded(self, place: Path) -> None:
         assert run("eval", *self.MINDFUL).code == 0
         values = json.loads((only_run() / "run.json").read_text())
         assert values["spec"]["generation"] == 0
         assert values["models"] == {"embedder": "bag-of-words"}
 
     def test_without_an_environment_every_one_with_a_memory_is_evaluated(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(ENVS, "toy", "tests.toy:ToyEnv")
         outcome = run("eval", "--agent", "random", "--workers", "1", "--json")

@@ -1,22 +1,24 @@
-"""Tables say what each agent had, and one command shows all agents the same."""
+"""Tables say what each agent had, one command shows all the same, and `--sweep` varies it."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from tests.cli.conftest import Run
-from tests.integration.test_several_agents_cli import TOY, runs, server, timeless
+from tests.cli.conftest import run
+from tests.integration.test_several_agents_cli import TOY, reply, runs, timeless
 from tests.llm.server import FakeServer
 
-__all__ = ["server"]
+__all__ = ["reply"]  # what the server answers
+pytestmark = pytest.mark.usefixtures("place", "server")
 
 RANDOM = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
 PAIR = ("--agent", "random,react", "--workers", "1")
 
 
-def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServer) -> None:
+def test_all_are_shown_the_possible_actions_if_one_is(server: FakeServer) -> None:
     outcome = run("eval", *TOY, *PAIR).done()
     assert "All agents are shown the possible actions, because random is: this adds" in outcome.err
     assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
@@ -25,7 +27,7 @@ def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServ
     assert next(p["agent"] for p in had if p["agent"]["name"] == "react")["admissible"] is True
 
 
-def test_what_each_had_is_said(run: Run, server: FakeServer) -> None:
+def test_what_each_had_is_said() -> None:
     outcome = run("eval", *TOY, *PAIR, "--agent.shots", "2", "--json")  # none is known there
     random, react = (report := json.loads(outcome.out)), report["compared"][0]
     assert random["had"]["actions_listed"]
@@ -37,7 +39,7 @@ def test_what_each_had_is_said(run: Run, server: FakeServer) -> None:
 
 
 class TestRepeats:
-    def test_are_one_row_clustered_by_task(self, run: Run, server: FakeServer) -> None:
+    def test_are_one_row_clustered_by_task(self) -> None:
         report = json.loads(run("eval", *RANDOM, "--repeat", "3", "--json").out)
         assert report["episodes"] == 36
         repeats = report["repeats"]
@@ -48,9 +50,7 @@ class TestRepeats:
         assert chances[0] == pytest.approx(mean)
         assert chances == sorted(chances)
 
-    def test_have_the_seeds_that_follow_and_resume_together(
-        self, run: Run, server: FakeServer
-    ) -> None:
+    def test_have_the_seeds_that_follow_and_resume_together(self) -> None:
         first = json.loads(run("eval", *RANDOM, "--repeat", "2", "--seed", "5", "--json").out)
         plans = [json.loads((one / "run.json").read_text())["spec"] for one in runs()]
         assert sorted((plan["repeat"], plan["seed"]) for plan in plans) == [(1, 5), (2, 6)]
@@ -58,7 +58,7 @@ class TestRepeats:
         again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
         assert timeless(again) == timeless(first)
 
-    def test_named_one_by_one_are_compared_as_one(self, run: Run, server: FakeServer) -> None:
+    def test_named_one_by_one_are_compared_as_one(self) -> None:
         run("eval", *RANDOM, "--repeat", "2")
         outcome = run("compare", *runs(), "--trust", "--json")
         (report,) = json.loads(outcome.out)["runs"]
@@ -66,7 +66,7 @@ class TestRepeats:
 
 
 @pytest.mark.parametrize("name", ["results.parquet", "results.csv"])
-def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer) -> None:
+def test_results_are_written_as_a_table(name: str) -> None:
     report = json.loads(run("eval", *TOY, *PAIR, "--output", name, "--json").out)
     table = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
     assert len(table) == 8
@@ -77,3 +77,33 @@ def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer)
         f"8 episodes → again-{name}"
         in run("compare", *runs(), "--trust", "--output", f"again-{name}").done().err
     )
+
+
+def labels(out: str) -> list[str]:
+    first = json.loads(out)
+    return [first["agent"], *(one["agent"] for one in first["compared"])]
+
+
+def test_models_are_swept_and_each_run_knows_its_own(server: FakeServer) -> None:
+    outcome = run("eval", *TOY, "--agent", "react", "--sweep", "models.llm=small,large", "--json")
+    assert labels(outcome.out) == ["react llm=small", "react llm=large"]
+    assert {body["model"] for body in server.bodies} == {"small", "large"}
+    report = json.loads(outcome.out)
+    assert report["had"]["models"]["llm"] == "small"
+    (Path(report["compared"][0]["run"]) / "episodes.jsonl").unlink()
+    again = run("eval", "--resume", report["run"], "--trust", "--json")
+    assert labels(again.out) == ["react llm=small", "react llm=large"]
+
+
+def test_rows_of_a_table_have_models_and_environments_of_their_own() -> None:
+    preset = ("--preset", Path(__file__).with_name("two_models.toml"), "--trust", "--llm", "small")
+    lacking = run("eval", *preset)
+    assert (lacking.code, Path("runs").exists()) == (1, False)
+    assert "--planner-llm names no model" in lacking.err
+    outcome = run("eval", *preset, "--planner-llm", "wise", "--json")
+    rows = [json.loads(outcome.out), *json.loads(outcome.out)["compared"]]
+    assert [row["had"]["models"]["llm"] for row in rows] == ["wise", "small"]
+    plans: list[dict[str, Any]] = [
+        json.loads((Path(row["run"]) / "run.json").read_text()) for row in rows
+    ]
+    assert [plan["protocol"]["shelves"] for plan in plans] == [3, 5]

@@ -12,10 +12,10 @@ from ldm.llm import calls
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult, Trajectory
 from tests.agents.loop_contract import LOOP_AGENTS
-from tests.cli.conftest import Run
-from tests.llm.conftest import Serve
-from tests.llm.server import FakeServer
+from tests.cli.conftest import run
 from tests.toy import ToyEnv, expert, expert_trajectories
+
+pytestmark = pytest.mark.usefixtures("place", "server")
 
 #: Tasks that differ in their goals, by which the model tells them apart.
 TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
@@ -24,7 +24,7 @@ IDS = ",".join(sorted(task.id for task in TASKS.values())[:4])
 TOY = ("--env", "tests.toy:ToyEnv", "--tasks", IDS, "--llm", "fake", "--agent.budget", "6")
 
 
-def knows_its_way(body: dict[str, Any]) -> str:
+def reply(body: dict[str, Any]) -> str:
     """Solves the task after a lesson; before, it goes to the sink and back."""
     if len(body["messages"]) == 1:  # the client's probe
         return "Hello."
@@ -38,19 +38,11 @@ def knows_its_way(body: dict[str, Any]) -> str:
     return "Think: hm.\nAct: go to sink" if step_count % 2 else "go to shelf 1"
 
 
-@pytest.fixture
-def server(serve: Serve, monkeypatch: pytest.MonkeyPatch, place: Path) -> FakeServer:
-    server = serve(answer=knows_its_way)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-    return server
-
-
 def runs() -> list[Path]:
     return sorted(Path("runs").iterdir())
 
 
-def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServer) -> None:
+def test_they_stand_side_by_side_with_what_each_took() -> None:
     outcome = run("eval", *TOY, "--agent", "react,reflexion,random", "--workers", "1").done()
     table = outcome.out.partition("Side by side")[2]
     for word in ("100.0 %", "trials", "calls", "tokens", "s/task"):
@@ -61,7 +53,7 @@ def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServe
     assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
 
 
-def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: FakeServer) -> None:
+def test_all_play_the_same_tasks_and_everything_is_recorded() -> None:
     agents = ",".join(LOOP_AGENTS)
     assert run("eval", *TOY, "--agent", agents, "--agent.trials", "2").code == 0
     assert len(runs()) == len(LOOP_AGENTS)
@@ -77,9 +69,7 @@ def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: Fa
     assert len({tuple(tasks) for tasks in played.values()}) == 1
 
 
-def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
-    run: Run, server: FakeServer
-) -> None:
+def test_what_stops_a_later_agent_names_the_run_that_resumes_all() -> None:
     options = ("--agent", "react,reflexion", "--agent.trials", "2")
     stopped = run("eval", *TOY, *options, "--models.max-calls", "18").refused()
     (first,) = Path("runs").glob("*react*")
@@ -87,7 +77,7 @@ def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
     run("eval", "--resume", first, "--models.max-calls", "999").done("Side by side")
 
 
-def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeServer) -> None:
+def test_a_run_does_not_mix_two_sets_of_demonstrations() -> None:
     own = Path("mine.jsonl")
     own.write_text(records.dumps(expert_trajectories()[0]) + "\n")
     options = ("--agent", "react", "--agent.demonstrations", "mine.jsonl")
@@ -97,7 +87,7 @@ def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeSer
     run("eval", "--resume", recorded).refused("has changed since the run began")
 
 
-def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServer) -> None:
+def test_a_task_that_a_prompt_shows_is_not_evaluated() -> None:
     example = demonstrations.load("alfworld")[0].task.id
     command = ("--env", "alfworld", "--split", "demo_train", "--tasks", example, "--llm", "fake")
     run("eval", *command, "--agent", "react").refused(

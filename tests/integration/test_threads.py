@@ -12,7 +12,7 @@ from ldm.episode import Agent, Episode
 from ldm.llm import Message
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import Card, EpisodeResult, Trajectory
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
 from tests.llm.conftest import Serve
 
@@ -60,7 +60,7 @@ def script() -> dict[str, list[str]]:
 
 @pytest.mark.slow
 def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
-    run: Run, serve: Serve, place: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts = script()
 

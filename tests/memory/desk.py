@@ -29,6 +29,11 @@ def opened(place: Path | str, **options: Any) -> GrowingMemory:
     return GrowingMemory.open(place, "desk", **given)
 
 
+def reopened(memory: GrowingMemory) -> GrowingMemory:
+    """The same memory, as another process opens it."""
+    return opened(memory.location)
+
+
 @pytest.fixture
 def memory(place: Path) -> GrowingMemory:
     """A memory of the desk without any episode."""

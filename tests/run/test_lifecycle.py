@@ -19,7 +19,7 @@ from ldm.run.engine import recorded_spec
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
 from tests.agents import cook
-from tests.cli.conftest import run_command
+from tests.cli.conftest import run as run_command
 from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
 from tests.run.recorded import (
@@ -125,9 +125,9 @@ class TestPlans:
         requests = [json.dumps(body) for body in server.bodies]
         assert len(requests) > calls
         assert len(set(requests)) == len(requests)  # nothing is paid twice
-        file = place / "plans" / "alfworld-heat.json"
+        file = Path("plans/alfworld-heat.json")
         interrupted = comparable(file.read_text(), place)
-        ldm.optimize_plan(spec, runtime=replace(runtime, runs=place / "whole"))
+        ldm.optimize_plan(spec, runtime=replace(runtime, runs=Path("whole")))
         assert interrupted == comparable(file.read_text(), place)
 
 

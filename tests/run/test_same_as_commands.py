@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ldm
-from tests.cli.conftest import run_command
+from tests.cli.conftest import run
 from tests.run.recorded import EVALUATION, REFINEMENT, TOY, files, memory
 
 COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")
@@ -31,12 +31,6 @@ def both(
     return first, second
 
 
-def run(*arguments: object) -> None:
-    """Run `ldm ARGUMENTS`, successfully."""
-    outcome = run_command(*arguments)
-    assert outcome.code == 0, outcome.err
-
-
 def assert_same(first: Path, second: Path, *expected: str) -> None:
     """Compare memories and runs. expected: files that there are, among others."""
     assert memory(first) == memory(second)
@@ -53,10 +47,10 @@ def test_three_commands_in_the_toy_environment(
     shutil.copytree(built / "data", place / "data")
 
     def commands() -> None:
-        run("build-memory", "data")
-        run("refine", *COMMON, "--env.shelves", "8", "--depth", "12")
+        run("build-memory", "data").done()
+        run("refine", *COMMON, "--env.shelves", "8", "--depth", "12").done()
         options = ("--env.shelves", "5", "--agent.budget", "12", "--limit", "4")
-        run("eval", *COMMON, *options, *COMPARED)
+        run("eval", *COMMON, *options, *COMPARED).done()
 
     def functions() -> None:
         runtime = ldm.Runtime(workers=1)
