@@ -107,7 +107,7 @@ class TestRepeats:
         assert [(one["variant"], one["repeat"]) for one in plans] == [
             (f"batch={batch}", repeat) for batch in (1, 2) for repeat in (1, 2, 3, 4)
         ]
-        assert Path(plans[5]["file"]) == (Path("plans/batch=2/repeat-2/toy-wash.json"))
+        assert Path(plans[5]["file"]) == (Path("plans/batch=2/repeat-2/toy-wash.json").absolute())
         lucky = [float(one["plan"] == PLAN) for one in plans[:4]]
         assert {one["plan"] for one in plans[:4]} == {PLAN, IDLE}
         assert {one["plan"] for one in plans[4:]} == {PLAN}
