@@ -94,23 +94,6 @@ class TestRecalls:
             assert other.tuple.step == one.tuple.step
 
 
-def test_what_was_learnt_serves_tasks_in_other_words(memory: Memory) -> None:
-    def loud(text: str) -> str:
-        return text.replace("take", "GRAB").replace("see", "SPY")
-
-    def proposed(words: Any) -> list[tuple[str, float]]:
-        past = tuple((words(text), words(action)) for text, action in PAST)
-        listed = tuple(map(words, now().admissible or ()))
-        seen = now(past=past, observation=words(now().observation), admissible=listed)
-        decided = policy(memory).rank(
-            replace(seen, localize=words), memory.batches_for(GOAL), len(listed)
-        )
-        return [(one.action, one.confidence) for one in decided.proposals]
-
-    assert proposed(loud) == [(loud(action), sure) for action, sure in proposed(str)]
-    assert proposed(str)[0][0] == "take fig from shelf 1"
-
-
 def test_a_history_is_the_past_and_as_published_has_notes_on_it(memory: Memory) -> None:
     assert policy(memory).state(now()).history == History(past=PAST)
     published = PolicyOptions(wording="reworded")

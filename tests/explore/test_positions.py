@@ -7,17 +7,6 @@ from ldm.explore.tree import Position, Positions
 from tests.explore.maze import TASK, UNLIKELY, Maze, MazeOptions
 
 
-def test_a_position_can_be_gone_on_from_twice() -> None:
-    for forks in (True, False):
-        positions = Positions(Maze(UNLIKELY, MazeOptions(forks=forks)), TASK)
-        start = positions.start()
-        hall, yard = positions.after(start, "red"), positions.after(start, "blue")
-        assert hall.now.observation == "You are in hall."
-        assert yard.now.observation == "You are in yard."
-        assert positions.after(hall, "on").score == 0.2
-        assert positions.after(hall, "on").past[-1] == ("You are in hall.", "on")
-
-
 def gone_on(maze: Maze) -> tuple[Positions, Position]:
     """Return a maze's positions, and that of the hall, from which one went on."""
     positions = Positions(maze, TASK)

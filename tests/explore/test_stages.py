@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
-from ldm.explore.best_first import Experience, search
+from ldm.explore.best_first import search
 from ldm.explore.tree import Positions, TreeNode, TreeOptions, best_leaf
-from ldm.types import TimeStep
 from tests.explore.maze import TASK, Doors, Maze, Told, way
 
 GOAL = "put a hot egg in the sink"
@@ -63,34 +60,3 @@ class TestSearch:
 
     def test_needs_a_goal_that_names_them(self) -> None:
         assert best_leaf(searched("tidy up")).score < 1.0
-
-
-class TestExperience:
-    def step(self, observation: str, *actions: str) -> TimeStep:
-        return TimeStep(observation, 0.0, False, actions, True)
-
-    def test_an_advance_was_not_possible_at_the_start_and_names_the_goal(self) -> None:
-        experience = Experience(GOAL, ["go to sink", "go to oven"])
-        assert experience.advances("take egg from shelf")
-        assert not experience.advances("go to sink")
-        assert not experience.advances("take knife from shelf")
-
-    def test_the_verb_and_words_that_only_join_others_name_nothing(self) -> None:
-        experience = Experience(GOAL, [])
-        assert not experience.advances("put the knife in a drawer")
-
-    def test_a_word_that_few_actions_have_names_more_of_the_goal(self) -> None:
-        experience = Experience(GOAL, [])
-        experience.add("", self.step("A room.", "go to sink", "put on", "put off", "put out"))
-        sink, put = experience.named(["go to sink", "put on"])
-        assert sink == 1.0
-        assert 0 < put < sink
-        assert experience.named(["go to oven"]) == [0.0]
-
-    def test_a_verb_is_barren_that_shows_nothing_new(self) -> None:
-        experience = Experience(GOAL, [])
-        experience.add("go to oven", self.step("An oven.", "open oven"))
-        experience.add("look", self.step("An oven.", "open oven"))
-        experience.add("look", self.step("An oven, as before.", "open oven"))
-        assert experience.barren("go to sink") == 0.0
-        assert experience.barren("look") == pytest.approx(1.585, abs=0.001)

@@ -289,31 +289,6 @@ class TestReadingAlone:
         )
         assert printed(code, toy) == "('toy',) 5\n"
 
-    @pytest.mark.process
-    @pytest.mark.parametrize(
-        "command",
-        [
-            ("memory", "show", "--memory", "PLACE"),
-            (
-                "eval",
-                *["--env", "tests.toy:ToyEnv", "--agent", "ldm", "--limit", "1", "--workers", "1"],
-            ),
-        ],
-    )
-    def test_commands_that_read_load_no_chroma(
-        self, command: tuple[str, ...], toy: Path, tmp_path: Path
-    ) -> None:
-        code = (
-            "import sys\nfrom ldm.cli.app import app\nimport ldm.embed\n"
-            "from tests.embedder import BagOfWords\n"
-            "ldm.embed.load_embedder = lambda name=None: BagOfWords(name or 'bag-of-words')\n"
-            "sys.argv[1:] = [w.replace('PLACE', sys.argv[1]) for w in sys.argv[2:]]\n"
-            "try:\n    app()\nexcept SystemExit as finished:\n    assert not finished.code\n"
-            "assert 'chromadb' not in sys.modules"
-        )
-        further = ("--memory", "PLACE", "--runs", str(tmp_path)) if command[0] == "eval" else ()
-        printed(code, toy, *command, *further)
-
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
