@@ -16,7 +16,6 @@ from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 from tests.memory.conftest import memory, toy
-from tests.reason.scripted import Contrary
 from tests.toy import expert_trajectories
 
 __all__ = ["memory", "toy"]
@@ -55,19 +54,6 @@ class TestRecalls:
         assert len(policy(memory, k=3).recall(now(), batches)) == 3
         expected = memory.retrieve(GOAL, now().observation, REASONER.recalls, batches=batches)
         assert policy(memory).recall(now(), batches) == tuple(expected)
-
-    def test_the_reasoner_may_classify(self, memory: Memory) -> None:
-        batches = memory.batches_for(GOAL)
-        reasoner = Contrary()
-        result = Policy(memory, reasoner, PolicyOptions(k=1, index="llm")).recall(now(), batches)
-        assert GOAL in [text for text, _ in reasoner.questions]
-        assert result == tuple(
-            memory.retrieve(GOAL, now().observation, 1, batches=batches, classifier=Contrary())
-        )
-        assert result != policy(memory, k=1).recall(now(), batches)
-        reasoner.questions.clear()
-        Policy(memory, reasoner, PolicyOptions()).recall(now(), batches)
-        assert reasoner.questions == []
 
     def test_the_control_random_depends_on_seed_task_and_step_alone(self, memory: Memory) -> None:
         def choice(seed: int = 0, **changes: Any) -> object:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ldm.agents import Resources, load_agent
-from ldm.agents.loop import NARROWEST, Loop, LoopOptions, Outcome, View, Work
+from ldm.agents.loop import Loop, LoopOptions, Outcome, Work
 from ldm.agents.react import ReactAgent
 from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
@@ -189,16 +189,6 @@ class TestTooLittleRoom:
         result, _ = run_episode(env, Doing(solve), env.tasks("test")[0])
         assert result.end == "error"
         assert "no room" in result.error
-
-    def test_every_view_has_an_end(self) -> None:
-        view: View | None = View(2, 2000)
-        views = []
-        while view is not None:
-            views.append(view)
-            view = view.shorter(9)
-        assert [v.demonstrations for v in views[:3]] == [2, 1, 0]
-        assert [v.skipped for v in views[2:7]] == [0, 5, 7, 8, 8]
-        assert views[-1] == View(0, NARROWEST, 8)
 
 
 def test_the_budget_is_the_published_one_unless_it_is_given() -> None:
