@@ -178,18 +178,6 @@ class TestTooLittleRoom:
         assert trial.opening in llm.prompts[-1]
         assert replies_of(result)["left_out_steps"] > 5
 
-    def test_where_nothing_is_left_to_shorten_the_episode_says_so(self) -> None:
-        llm = Scripted(lambda messages, sampling: "", room=10)
-
-        def solve(episode: Episode) -> None:
-            with episode.trial():
-                Loop(episode, llm, Work("x"), LoopOptions()).run()
-
-        env = ToyEnv()
-        result, _ = run_episode(env, Doing(solve), env.tasks("test")[0])
-        assert result.end == "error"
-        assert "no room" in result.error
-
 
 def test_the_budget_is_the_published_one_unless_it_is_given() -> None:
     agent = ReactAgent(ReactAgent.Options(), Resources())

@@ -152,25 +152,20 @@ class TestRefinements:
         transcript.check()
 
 
-class TestModels:
-    def test_autoplan(
-        self, transcript: Transcript, serve: Serve, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("OPENAI_BASE_URL", serve(answer=cook.reply).url)
-        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-        brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
-        kind = (*SHORT["HEAT"][:-1], "cook", "--workers", "1")
-        transcript.ldm(*kind, *brief)
-        run = only_run("autoplan")
-        transcript.ldm("autoplan", "--resume", run, "--json")
-        transcript.ldm("autoplan", "--resume", run, "--batch", "3")
-        played = ("eval", "--env", "alfworld", "--agent", "autoplan", "--kinds", "heat")
-        options = ("--limit", "1", "--agent.budget", "50", "--llm", "cook", "--workers", "1")
-        transcript.ldm(
-            *played, *options, "--split", "demo_test", "--agent.plans", "plans", "--json"
-        )
-        transcript.add_runs()
-        transcript.check()
+def test_autoplan(transcript: Transcript, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", serve(answer=cook.reply).url)
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
+    kind = (*SHORT["HEAT"][:-1], "cook", "--workers", "1")
+    transcript.ldm(*kind, *brief)
+    run = only_run("autoplan")
+    transcript.ldm("autoplan", "--resume", run, "--json")
+    transcript.ldm("autoplan", "--resume", run, "--batch", "3")
+    played = ("eval", "--env", "alfworld", "--agent", "autoplan", "--kinds", "heat")
+    options = ("--limit", "1", "--agent.budget", "50", "--llm", "cook", "--workers", "1")
+    transcript.ldm(*played, *options, "--split", "demo_test", "--agent.plans", "plans", "--json")
+    transcript.add_runs()
+    transcript.check()
 
 
 #: What words of goldens/errors.commands stand for, beside EVALUATED and UNLIKE, which are runs

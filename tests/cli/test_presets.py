@@ -192,20 +192,19 @@ class TestWhatIsMissing:
         )
 
 
-class TestResuming:
-    def test_the_run_remembers_options_preset_and_published_rows(self) -> None:
-        first = json.loads(run(*SHED, "--json").out)
-        manifest = json.loads((Path(first["run"]) / "run.json").read_text())
-        assert manifest["spec"]["limit"] == 4
-        assert manifest["spec"]["agent"]["budget"] == 12
-        recorded = manifest["arguments"]["preset"]
-        assert recorded["name"] == "shed"
-        assert recorded["digest"] == preset("shed.toml").digest
-        assert recorded["counterparts"] == ["Chance"]
-        Path("shed.toml").unlink()  # what the run remembers is enough
-        again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
-        assert again["preset"] == first["preset"]
-        assert "Human" in run("eval", "--resume", first["run"], "--trust").out
+def test_a_run_remembers_options_preset_and_published_rows() -> None:
+    first = json.loads(run(*SHED, "--json").out)
+    manifest = json.loads((Path(first["run"]) / "run.json").read_text())
+    assert manifest["spec"]["limit"] == 4
+    assert manifest["spec"]["agent"]["budget"] == 12
+    recorded = manifest["arguments"]["preset"]
+    assert recorded["name"] == "shed"
+    assert recorded["digest"] == preset("shed.toml").digest
+    assert recorded["counterparts"] == ["Chance"]
+    Path("shed.toml").unlink()  # what the run remembers is enough
+    again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
+    assert again["preset"] == first["preset"]
+    assert "Human" in run("eval", "--resume", first["run"], "--trust").out
 
 
 class TestListing:

@@ -57,53 +57,50 @@ def the_plans() -> list[dict[str, Any]]:
     return [json.loads(path.read_text())["spec"] for path in manifests]
 
 
-class TestTheGate:
-    """Goals of which practice makes the others solve more."""
-
-    MANY = ("--env.tasks", "20", "--limit", "16")
-
-    def test_shows_what_it_kept_and_what_that_is_worth(self) -> None:
-        outcome = run(*REFINE, *self.MANY).done(
-            "without and with what was learnt", "practice", "each without its own"
-        )
-        (entry,) = json.loads(run("memory", "show", "--json").out)["generations"][1:]
-        assert entry["settings"]["gate"] == "on"
-        assert int(entry["settings"]["kept"]) > 0
-        assert entry["settings"]["gain"].startswith("+")
-        assert set(entry["settings"]["kept_goals"].split()) <= set(entry["tasks"])
-        assert "95 % interval" in outcome.out
-        assert re.search(r"from \d+ goals \(train/.*\): kept", outcome.out)
-        report = json.loads(run("refine", "--resume", the_run(), "--json").out)["gate"]
-        assert [one["learnt"] for one in report["comparisons"]] == ["practice"] * 2
-        assert any(one["goals"] and not one["refused"] for one in report["comparisons"])
-        assert len(report["gain"]) == 3
+#: Goals of which practice makes the others solve more.
+MANY = ("--env.tasks", "20", "--limit", "16")
 
 
-class TestNothingToAdd:
-    """Goals that nothing solves."""
+def test_the_gate_shows_what_it_kept_and_what_that_is_worth() -> None:
+    outcome = run(*REFINE, *MANY).done(
+        "without and with what was learnt", "practice", "each without its own"
+    )
+    (entry,) = json.loads(run("memory", "show", "--json").out)["generations"][1:]
+    assert entry["settings"]["gate"] == "on"
+    assert int(entry["settings"]["kept"]) > 0
+    assert entry["settings"]["gain"].startswith("+")
+    assert set(entry["settings"]["kept_goals"].split()) <= set(entry["tasks"])
+    assert "95 % interval" in outcome.out
+    assert re.search(r"from \d+ goals \(train/.*\): kept", outcome.out)
+    report = json.loads(run("refine", "--resume", the_run(), "--json").out)["gate"]
+    assert [one["learnt"] for one in report["comparisons"]] == ["practice"] * 2
+    assert any(one["goals"] and not one["refused"] for one in report["comparisons"])
+    assert len(report["gain"]) == 3
 
-    HOPELESS = ("--limit", "2", "--depth", "1")
 
-    def test_makes_no_generation_and_says_so(self) -> None:
-        run(*REFINE, *self.HOPELESS).done("Nothing to add: the memory stays at generation 0")
-        assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 1
+#: Goals that nothing solves.
+HOPELESS = ("--limit", "2", "--depth", "1")
 
 
-class TestStopping:
-    def test_while_the_memory_is_written_says_what_is_there_and_how_to_go_on(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def stopped(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
+def test_where_nothing_is_solved_no_generation_is_made() -> None:
+    run(*REFINE, *HOPELESS).done("Nothing to add: the memory stays at generation 0")
+    assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 1
 
-        with monkeypatch.context() as patch:
-            patch.setattr("ldm.run.refine.extend", stopped)
-            outcome = run(*REFINE, "--gate", "off")
-        assert outcome.code == 130
-        assert "Stopped while the memory was being written" in outcome.err
-        assert "is at generation 0" in outcome.err
-        assert f"Resume with `ldm refine --resume {the_run()} --trust`" in outcome.err
-        run("refine", "--resume", the_run()).done("Generation 1")
+
+def test_stopped_while_the_memory_is_written_it_says_what_is_there_and_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ldm.run.refine.extend", stopped)
+        outcome = run(*REFINE, "--gate", "off")
+    assert outcome.code == 130
+    assert "Stopped while the memory was being written" in outcome.err
+    assert "is at generation 0" in outcome.err
+    assert f"Resume with `ldm refine --resume {the_run()} --trust`" in outcome.err
+    run("refine", "--resume", the_run()).done("Generation 1")
 
 
 class TestRounds:

@@ -129,19 +129,18 @@ class TestVerify:
         assert checked("verify") == 0
 
 
-class TestPacks:
-    def test_leave_and_enter_without_an_embedder(
-        self, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pack, other = str(tmp_path / "m.ldmpack"), str(tmp_path / "other")
-        reply = run("memory", "export", pack, "--memory", place)
-        assert (reply.code, f"tuples → {pack}" in reply.out) == (0, True)
-        monkeypatch.delattr("ldm.embed.load_embedder")
-        run("memory", "import", pack, "--memory", other).done()
-        assert [*inspect(other, "toy").rows] == [*inspect(place, "toy").rows]
-        Path(pack).write_bytes(Path(pack).read_bytes()[:-30] + bytes(30))
-        run("memory", "import", pack, "--memory", str(tmp_path / "third")).refused()
-        assert not (tmp_path / "third").exists()
+def test_packs_leave_and_enter_without_an_embedder(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack, other = str(tmp_path / "m.ldmpack"), str(tmp_path / "other")
+    reply = run("memory", "export", pack, "--memory", place)
+    assert (reply.code, f"tuples → {pack}" in reply.out) == (0, True)
+    monkeypatch.delattr("ldm.embed.load_embedder")
+    run("memory", "import", pack, "--memory", other).done()
+    assert [*inspect(other, "toy").rows] == [*inspect(place, "toy").rows]
+    Path(pack).write_bytes(Path(pack).read_bytes()[:-30] + bytes(30))
+    run("memory", "import", pack, "--memory", str(tmp_path / "third")).refused()
+    assert not (tmp_path / "third").exists()
 
 
 class TestFold:

@@ -188,10 +188,9 @@ class TestTheRecord:
         assert [n.confidence for n in nodes if n.action == "red"] == [0.6]
 
 
-class TestWithoutForks:
-    def test_the_tree_is_the_same_by_replay(self) -> None:
-        maze = Maze(UNLIKELY, MazeOptions(forks=False))
-        assert tree(UNLIKELY, maze=maze) == tree(UNLIKELY)
+def test_the_tree_is_the_same_by_replay() -> None:
+    maze = Maze(UNLIKELY, MazeOptions(forks=False))
+    assert tree(UNLIKELY, maze=maze) == tree(UNLIKELY)
 
 
 def gone_on(maze: Maze) -> tuple[Positions, Position]:

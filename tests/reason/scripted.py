@@ -25,10 +25,6 @@ class Scripted(ScriptedModel):
     def prompts(self) -> list[Sequence[Message]]:
         return [messages for messages, _ in self.requests]
 
-    @property
-    def forms(self) -> list[Any]:
-        return self.schemas
-
 
 def a_recall(
     goal: str, past: Past, observation: str, action: str, similarity: float = 0.9, **other: Any

@@ -243,24 +243,21 @@ class TestEpisode:
         assert "no such episode" in open_page("#episode?run=none&task=none").text()
 
 
-class TestSideBySide:
-    def test_two_runs_stand_beside_each_other_from_where_they_part(
-        self, open_page: Open, recorded: Recorded
-    ) -> None:
-        from ldm.types import Trajectory
+def test_two_runs_stand_beside_each_other_from_where_they_part(
+    open_page: Open, recorded: Recorded
+) -> None:
+    from ldm.types import Trajectory
 
-        runs = (recorded.earlier, recorded.control)
-        first, second = (records.read(run / "trajectories.jsonl", Trajectory)[0] for run in runs)
-        pairs = zip(first.steps, second.steps, strict=False)
-        alike = [(a.action, a.observation) == (b.action, b.observation) for a, b in pairs].index(
-            False
-        )
-        task = first.task.id
-        address = f"#compare?left={runs[0].name}&right={runs[1].name}&task={task}"
-        page = open_page(address)
-        labels = page.page.locator(".side >> nth=0").locator(".label.number").all_inner_texts()
-        assert labels[0] == str(alike + 1)
-        assert page.page.locator(".side").count() == 2
+    runs = (recorded.earlier, recorded.control)
+    first, second = (records.read(run / "trajectories.jsonl", Trajectory)[0] for run in runs)
+    pairs = zip(first.steps, second.steps, strict=False)
+    alike = [(a.action, a.observation) == (b.action, b.observation) for a, b in pairs].index(False)
+    task = first.task.id
+    address = f"#compare?left={runs[0].name}&right={runs[1].name}&task={task}"
+    page = open_page(address)
+    labels = page.page.locator(".side >> nth=0").locator(".label.number").all_inner_texts()
+    assert labels[0] == str(alike + 1)
+    assert page.page.locator(".side").count() == 2
 
 
 class TestAppearance:

@@ -11,7 +11,7 @@ from ldm.run.grid import Grid, extrapolate, labels, say_limits
 from ldm.run.runtime import Runtime
 
 SPEC = Evaluate("tests.toy:ToyEnv", "test")
-ADEPT, QUITTER = "tests.integration.agents:Adept", "tests.integration.agents:Quitter"
+ADEPT = "tests.integration.agents:Adept"
 MINDFUL = "tests.integration.agents:Mindful"
 SWEPT = "ldm k=1; ldm k=2; ldm control=none k=1; ldm control=none k=2"
 

@@ -186,20 +186,21 @@ def test_the_interval_while_work_goes_on_is_wilsons(solved: int, count: int) -> 
     assert wilson(solved, count) == pytest.approx((reference.low, reference.high))
 
 
-class TestSeveralComparisons:
-    @pytest.mark.parametrize(
-        ("p_values", "corrected"),
-        [
-            ([], []),
-            ([0.03], [0.03]),
-            # Each is multiplied by how many are not smaller, and none falls below one before it.
-            ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
-            ([0.9, 0.2, 0.5], [1.0, 0.6, 1.0]),
-            ([0.01, 0.02, 0.03, 0.04], [0.04, 0.06, 0.06, 0.06]),
-        ],
-    )
-    def test_are_corrected(self, p_values: list[float], corrected: list[float]) -> None:
-        assert holm(p_values) == pytest.approx(corrected)
+@pytest.mark.parametrize(
+    ("p_values", "corrected"),
+    [
+        ([], []),
+        ([0.03], [0.03]),
+        # Each is multiplied by how many are not smaller, and none falls below one before it.
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+        ([0.9, 0.2, 0.5], [1.0, 0.6, 1.0]),
+        ([0.01, 0.02, 0.03, 0.04], [0.04, 0.06, 0.06, 0.06]),
+    ],
+)
+def test_p_values_of_several_comparisons_are_corrected(
+    p_values: list[float], corrected: list[float]
+) -> None:
+    assert holm(p_values) == pytest.approx(corrected)
 
 
 def episodes(*successes: bool) -> tuple[EpisodeResult, ...]:
