@@ -14,7 +14,7 @@ from ldm.types import Outcome, Trajectory
 from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
-from tests.toy import ToyOptions, expert_trajectories
+from tests.toy import ToyOptions, expert_trajectories, rescored
 
 
 @pytest.fixture(autouse=True)
@@ -157,12 +157,7 @@ class TestOutcomes:
     @pytest.fixture(autouse=True)
     def mixed(self) -> None:
         """Of the twelve episodes the third failed and the sixth earned half."""
-        scored = []
-        for number, one in enumerate(expert_trajectories()):
-            score = {2: 0.0, 5: 0.5}.get(number, 1.0)
-            steps = (*one.steps[:-1], replace(one.steps[-1], reward=score))
-            scored.append(replace(one, score=score, success=score == 1, steps=steps))
-        records.write(Path("data/toy/train.jsonl"), scored)
+        records.write(Path("data/toy/train.jsonl"), rescored({2: 0.0, 5: 0.5}))
 
     def test_failures_are_left_out_and_counted(self) -> None:
         outcome = run("build-memory", "data")
