@@ -164,6 +164,13 @@ def test_the_code_cites_headings_that_exist() -> None:
             assert anchor in headings, f"{file.name} cites architecture.md#{anchor}"
 
 
+def test_the_tests_that_documents_name_exist() -> None:
+    code = "\n".join(f"{file} {file.read_text()}" for file in (ROOT / "tests").rglob("test_*.py"))
+    for page in (ROOT / "docs" / "lab").glob("*.md"):
+        for name in re.findall(r"\b(?:test_\w{9,}|Test[A-Z]\w+)", page.read_text()):
+            assert name in code, f"{page.name} names {name}"
+
+
 def run_page(commands: str, directory: Path) -> str:
     """Run the commands of a page in `directory`; return what they print."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "ALFWORLD_"))}

@@ -40,14 +40,14 @@ def acted(agent: str) -> tuple[Scripted, Trajectory]:
     return llm, trial
 
 
-def test_it_acts_at_every_step_and_thinks_at_none() -> None:
+def test_act_acts_at_every_step_and_thinks_at_none() -> None:
     _, trial = acted("act")
     assert [step.thought for step in trial.steps] == [""] * 4
     assert [step.action for step in trial.steps][:2] == ["go to drawer 1", "open drawer 1"]
     assert not trial.steps[2].valid  # what was thought in place of an action is an invalid one
 
 
-def test_its_prompts_are_those_of_react_without_the_thoughts() -> None:
+def test_prompts_of_act_are_those_of_react_without_the_thoughts() -> None:
     acting, reacting = (acted(agent)[0].prompts[0] for agent in ("act", "react"))
     thoughts = [line for line in reacting.splitlines() if line.startswith(THINK)]
     assert thoughts
@@ -55,7 +55,7 @@ def test_its_prompts_are_those_of_react_without_the_thoughts() -> None:
     assert acting.splitlines()[:-1] == without[:-1]  # the last line says how to reply
 
 
-def test_standard_is_another_name_of_it() -> None:
+def test_standard_is_another_name_of_act() -> None:
     assert load_agent("standard", recorded=True) is load_agent("act")
 
 
@@ -78,7 +78,7 @@ def learner(lesson: str = LESSON, learns_from: int = 1) -> Scripted:
     return Scripted(reply)
 
 
-def test_the_second_trial_succeeds_by_what_the_first_one_taught() -> None:
+def test_the_second_trial_of_reflexion_succeeds_by_what_the_first_one_taught() -> None:
     llm = learner()
     result, trials = play("reflexion", SHED, llm)
     assert [trial.success for trial in trials] == [False, True]
@@ -120,7 +120,7 @@ def test_an_empty_reflection_teaches_nothing_and_a_long_one_is_shortened() -> No
     assert len(note.data["text"]) < LONGEST + 20
 
 
-def test_the_number_of_trials_is_the_published_one() -> None:
+def test_reflexion_has_the_published_number_of_trials() -> None:
     assert ReflexionOptions().trials is None
     llm = learner(learns_from=99)
     result, _ = play("reflexion", ECHO, llm, budget=2)
@@ -154,7 +154,7 @@ def sayer(*right: int) -> Scripted:
         ((2, 0, 0), [1.0], 0),
     ],
 )
-def test_the_best_trial_stands_and_a_success_is_the_last(
+def test_the_best_trial_of_try_again_stands_and_a_success_is_the_last(
     right: tuple[int, ...], scores: list[float], chosen: int
 ) -> None:
     result, trials = play("try_again", ECHO, sayer(*right))
@@ -164,7 +164,7 @@ def test_the_best_trial_stands_and_a_success_is_the_last(
     assert note.data == {"scores": scores, "chosen": chosen}
 
 
-def test_the_first_trial_is_greedy_and_later_ones_are_drawn_each_anew() -> None:
+def test_its_first_trial_is_greedy_and_later_ones_are_drawn_each_anew() -> None:
     llm = sayer(1, 1, 1)
     play("try_again", ECHO, llm)
     temperatures = [sampling.temperature for _, sampling in llm.requests]
@@ -173,7 +173,7 @@ def test_the_first_trial_is_greedy_and_later_ones_are_drawn_each_anew() -> None:
     assert len(set(samples)) == 4
 
 
-def test_how_often_and_how_warm_can_be_said() -> None:
+def test_how_often_and_how_warm_it_tries_can_be_said() -> None:
     llm = always("Act: stop")
     result, _ = play("try_again", ECHO, llm, trials=5, temperature=0.2)
     assert result.trials == 5

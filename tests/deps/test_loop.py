@@ -223,6 +223,11 @@ def test_the_time_limit_ends_a_trial() -> None:
 @pytest.mark.parametrize("method", ["dep", "gpt_rp"])
 @pytest.mark.parametrize("trace", cases(__file__, "dialogues"), ids=lambda trace: trace["item"])
 def test_the_dialogue_of_the_paper(trace: dict[str, Any], method: str) -> None:
+    """App. H's diamond and App. G's stone sword, with the plans of the dialogues and their quotes.
+
+    The causes of failure are compared: the inventories of App. H contradict one another
+    (docs/decisions/agents.md#deps).
+    """
     options = MinecraftOptions(
         controller="none", rules="paper", tools="stated", feedback="fine", given="none"
     )
