@@ -1,7 +1,5 @@
 """Tables of cases in a file beside their tests: `x.toml` beside `test_x.py`."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

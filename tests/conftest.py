@@ -1,7 +1,5 @@
 """What all tests share: where the development data lie, and that nothing reaches the network."""
 
-from __future__ import annotations
-
 import difflib
 import gc
 import ipaddress
@@ -29,13 +27,13 @@ from ldm.embed import minilm, sentence
 from ldm.llm import Message
 from ldm.memory import chroma
 from ldm.memory.growing import GrowingMemory
-from tests.cli.conftest import run, server
+from tests.cli.conftest import server
 from tests.embedder import BagOfWords
 from tests.llm.conftest import serve
 from tests.memory.desk import fold_here
 from tests.memory.servers import Servers
 
-__all__ = ["run", "serve", "server"]
+__all__ = ["serve", "server"]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 

@@ -1,7 +1,5 @@
 """Servers of a few lines on the loopback address."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

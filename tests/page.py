@@ -3,8 +3,6 @@
 So torch and Chroma are loaded once for a page of the documentation, not once a command.
 """
 
-from __future__ import annotations
-
 import glob
 import runpy
 import shlex

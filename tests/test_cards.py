@@ -1,7 +1,5 @@
 """How possible actions are listed to a model, and what it may answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.envs import load_env

@@ -3,8 +3,6 @@
 Whoever needs more lines, options or words first removes some.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

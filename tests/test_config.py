@@ -1,7 +1,5 @@
 """The options tree: what Python, TOML, run.json and the command line write is one value."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path

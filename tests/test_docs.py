@@ -1,7 +1,5 @@
 """What the documentation shows works: commands parse or run, tutorials run, links lead on."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -164,6 +162,13 @@ def test_the_code_cites_headings_that_exist() -> None:
     for file in [ROOT / "pyproject.toml", *sorted((ROOT / "ldm").rglob("*.py"))]:
         for anchor in CITED.findall(file.read_text()):
             assert anchor in headings, f"{file.name} cites architecture.md#{anchor}"
+
+
+def test_the_tests_that_documents_name_exist() -> None:
+    code = "\n".join(f"{file} {file.read_text()}" for file in (ROOT / "tests").rglob("test_*.py"))
+    for page in (ROOT / "docs" / "lab").glob("*.md"):
+        for name in re.findall(r"\b(?:test_\w{9,}|Test[A-Z]\w+)", page.read_text()):
+            assert name in code, f"{page.name} names {name}"
 
 
 def run_page(commands: str, directory: Path) -> str:

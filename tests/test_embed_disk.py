@@ -1,7 +1,5 @@
 """Vectors on disk: computed once for all runs and processes, never other bits, never in the way."""
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Embedders of one's own: objects, classes by name, a service; each text is asked for once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import ldm
-from ldm.cli.app import app
 from ldm.embed import cached, chosen_embedder, load_embedder, recorded_embedder, service
 from ldm.embed.service import BATCH, Embeddings
 from ldm.errors import LdmError, ModelError, ModelUnavailable
 from ldm.llm.client import RetryPolicy
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords
 from tests.http import Handler, listening
 
@@ -81,13 +78,9 @@ def test_commands_take_a_class_by_name(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     words = ["memory", *command, "--memory", memory]
-    refused = CliRunner().invoke(app, words)
-    assert isinstance(refused.exception, LdmError)
-    assert "'bag-of-words'" in refused.exception.message
-    assert "--embedder module:Class" in refused.exception.remedy
-    assert "hugging" not in str(refused.exception).lower()
-    done = CliRunner().invoke(app, [*words, "--embedder", CLASS])
-    assert done.exit_code == 0, done.output
+    refused = run(*words).refused("'bag-of-words'", "--embedder module:Class")
+    assert "hugging" not in refused.err.lower()
+    run(*words, "--embedder", CLASS).done()
 
 
 class Service(Handler):

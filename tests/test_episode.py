@@ -1,7 +1,5 @@
 """The episode stands between agent and environment: it records, counts, limits and hides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -195,24 +193,23 @@ def test_an_invalid_action_is_counted_and_changes_nothing(action: str, recorded:
     assert (trajectory.steps[0].action, trajectory.steps[0].valid) == (recorded, False)
 
 
-class TestRewards:
-    @pytest.mark.parametrize("sees_reward", [True, False])
-    def test_are_seen_only_by_agents_that_declare_it(self, sees_reward: bool) -> None:
-        rewards: list[float] = []
+@pytest.mark.parametrize("sees_reward", [True, False])
+def test_rewards_are_seen_only_by_agents_that_declare_it(sees_reward: bool) -> None:
+    rewards: list[float] = []
 
-        def script(episode: Episode) -> None:
-            with episode.trial() as now:
-                word = now.observation.removeprefix("The word is ").removesuffix(".")
-                rewards.append(episode.act(f"say {word[::-1]}").reward)
-                rewards.append(episode.now.reward)
-            value = episode.trajectory(0)
-            rewards.extend([value.score, value.steps[0].reward])
-            assert not value.success
+    def script(episode: Episode) -> None:
+        with episode.trial() as now:
+            word = now.observation.removeprefix("The word is ").removesuffix(".")
+            rewards.append(episode.act(f"say {word[::-1]}").reward)
+            rewards.append(episode.now.reward)
+        value = episode.trajectory(0)
+        rewards.extend([value.score, value.steps[0].reward])
+        assert not value.success
 
-        result, (trajectory,) = play(script, env=EchoEnv(), sees_reward=sees_reward)
-        assert rewards == ([0.5] * 4 if sees_reward else [0.0] * 4)
-        assert result.score == trajectory.score == 0.5
-        assert not result.success
+    result, (trajectory,) = play(script, env=EchoEnv(), sees_reward=sees_reward)
+    assert rewards == ([0.5] * 4 if sees_reward else [0.0] * 4)
+    assert result.score == trajectory.score == 0.5
+    assert not result.success
 
 
 class TestErrors:

@@ -1,7 +1,5 @@
 """The scripts and notebooks in examples/ run as they stand, on a few episodes and games."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """General modules know agents and environments by the registry alone; classes say the rest."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -16,7 +16,6 @@ from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 from tests.memory.conftest import memory, toy
-from tests.reason.scripted import Contrary
 from tests.toy import expert_trajectories
 
 __all__ = ["memory", "toy"]
@@ -56,19 +55,6 @@ class TestRecalls:
         expected = memory.retrieve(GOAL, now().observation, REASONER.recalls, batches=batches)
         assert policy(memory).recall(now(), batches) == tuple(expected)
 
-    def test_the_reasoner_may_classify(self, memory: Memory) -> None:
-        batches = memory.batches_for(GOAL)
-        reasoner = Contrary()
-        result = Policy(memory, reasoner, PolicyOptions(k=1, index="llm")).recall(now(), batches)
-        assert GOAL in [text for text, _ in reasoner.questions]
-        assert result == tuple(
-            memory.retrieve(GOAL, now().observation, 1, batches=batches, classifier=Contrary())
-        )
-        assert result != policy(memory, k=1).recall(now(), batches)
-        reasoner.questions.clear()
-        Policy(memory, reasoner, PolicyOptions()).recall(now(), batches)
-        assert reasoner.questions == []
-
     def test_the_control_random_depends_on_seed_task_and_step_alone(self, memory: Memory) -> None:
         def choice(seed: int = 0, **changes: Any) -> object:
             return policy(memory, seed, control="random", k=5).recall(now(**changes), ["wash-1"])
@@ -92,23 +78,6 @@ class TestRecalls:
             assert other.id == one.id == one.tuple.id != other.tuple.id
             assert other.tuple.trajectory_id == one.tuple.trajectory_id
             assert other.tuple.step == one.tuple.step
-
-
-def test_what_was_learnt_serves_tasks_in_other_words(memory: Memory) -> None:
-    def loud(text: str) -> str:
-        return text.replace("take", "GRAB").replace("see", "SPY")
-
-    def proposed(words: Any) -> list[tuple[str, float]]:
-        past = tuple((words(text), words(action)) for text, action in PAST)
-        listed = tuple(map(words, now().admissible or ()))
-        seen = now(past=past, observation=words(now().observation), admissible=listed)
-        decided = policy(memory).rank(
-            replace(seen, localize=words), memory.batches_for(GOAL), len(listed)
-        )
-        return [(one.action, one.confidence) for one in decided.proposals]
-
-    assert proposed(loud) == [(loud(action), sure) for action, sure in proposed(str)]
-    assert proposed(str)[0][0] == "take fig from shelf 1"
 
 
 def test_a_history_is_the_past_and_as_published_has_notes_on_it(memory: Memory) -> None:

@@ -1,7 +1,5 @@
 """The JSONL codec: what goes in comes out; what does not fit is named by file, line and field."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tempfile
@@ -113,26 +111,24 @@ class TestTornFiles:
             records.read(path, Task)
 
 
-class TestReplacing:
-    def test_a_failure_leaves_the_old_file_and_nothing_else(self, tmp_path: Path) -> None:
-        path = lines(tmp_path / "a.jsonl", "old")
+def test_a_replacement_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", "old")
 
-        def failing() -> Any:
-            yield TASK
-            raise ValueError
+    def failing() -> Any:
+        yield TASK
+        raise ValueError
 
-        with pytest.raises(ValueError):  # noqa: PT011 - our own
-            records.write(path, failing())
-        assert path.read_text() == "old\n"
-        assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(ValueError):  # noqa: PT011 - our own
+        records.write(path, failing())
+    assert path.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [path]
 
 
-class TestSchemas:
-    @pytest.mark.parametrize(
-        ("name", "record"),
-        [("task", TASK), ("trajectory", TRAJECTORY), ("tuple", TUPLE), ("episode", RESULT)],
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [("task", TASK), ("trajectory", TRAJECTORY), ("tuple", TUPLE), ("episode", RESULT)],
+)
+def test_every_record_fits_its_published_schema(name: str, record: Any) -> None:
+    jsonschema.Draft202012Validator(records.schema(name)).validate(
+        json.loads(records.dumps(record))
     )
-    def test_every_record_fits_its_published_schema(self, name: str, record: Any) -> None:
-        jsonschema.Draft202012Validator(records.schema(name)).validate(
-            json.loads(records.dumps(record))
-        )

@@ -1,7 +1,5 @@
 """Names stand for classes, and a wrong name is answered with the nearest right one."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint
 

@@ -1,7 +1,5 @@
 """The files of a run: what is created, opened, locked and compared."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What the code may look like, where ruff has no rule for it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """What comes from outside is read within bounds; every fault is named, and nothing else is lost."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

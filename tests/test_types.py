@@ -1,7 +1,5 @@
 """The values that everything else is made of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ldm.types import (
@@ -44,10 +42,9 @@ class TestHashesAndSeeds:
         assert stable_hash({"a": 1, "b": 2}) == stable_hash({"b": 2, "a": 1})
 
 
-class TestTasks:
-    def test_the_leakage_gate_compares_the_source_where_there_is_one(self) -> None:
-        assert TASK.leak_key == "train/heat-1"
-        assert replace(TASK, source="product 7").leak_key == "product 7"
+def test_the_leakage_gate_compares_the_source_where_there_is_one() -> None:
+    assert TASK.leak_key == "train/heat-1"
+    assert replace(TASK, source="product 7").leak_key == "product 7"
 
 
 class TestTrajectories:
@@ -62,10 +59,9 @@ class TestTrajectories:
         assert replace(TRAJECTORY, opening="You are in a hall.").id != TRAJECTORY.id
 
 
-class TestTuples:
-    def test_the_id_does_not_depend_on_the_generation(self) -> None:
-        assert replace(TUPLE, generation=3).id == TUPLE.id
-        assert replace(TUPLE, step=2).id != TUPLE.id
+def test_the_id_of_a_tuple_does_not_depend_on_the_generation() -> None:
+    assert replace(TUPLE, generation=3).id == TUPLE.id
+    assert replace(TUPLE, step=2).id != TUPLE.id
 
 
 def test_a_bare_card_keeps_the_forms_of_actions_and_tells_no_rule() -> None:

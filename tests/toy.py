@@ -16,7 +16,7 @@ import copy
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from ldm.episode import Agent, EnvironmentBase, Episode
@@ -202,6 +202,16 @@ def expert_trajectories(
     """The expert's trajectory of every task of a split."""
     env = ToyEnv(options)
     return [record(env, task, expert(task, env.options.shelves)) for task in env.tasks(split)]
+
+
+def rescored(scores: Mapping[int, float]) -> list[Trajectory]:
+    """The experts' episodes, some with another score, which is the reward of their last step."""
+    episodes = expert_trajectories()
+    for number, score in scores.items():
+        one = episodes[number]
+        steps = (*one.steps[:-1], replace(one.steps[-1], reward=score))
+        episodes[number] = replace(one, score=score, success=score == 1, steps=steps)
+    return episodes
 
 
 def _task(split: str, number: int) -> Task:

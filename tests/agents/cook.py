@@ -5,8 +5,6 @@ appliance; as a critic it sees in an attempt what did not heat, and as a planner
 what the critic found.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """What is tested of every agent that asks a model for thoughts and actions."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 from typing import Any

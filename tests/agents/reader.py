@@ -4,8 +4,6 @@ It knows the articles by heart. Without a plan it guesses; with a plan that says
 both articles and gives the right answer. As a critic it says what the solution was.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Language models that follow a script, for tests of the agents that ask one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

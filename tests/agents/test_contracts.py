@@ -1,7 +1,5 @@
 """Every agent that asks a model keeps the contract in every environment, whatever it is told."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from functools import partial
 from typing import Any

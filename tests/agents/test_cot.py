@@ -1,7 +1,5 @@
 """CoT, CoT-SC and Standard: one answer, reasoned or not, drawn once or put to the vote."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

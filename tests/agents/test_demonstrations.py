@@ -1,7 +1,5 @@
 """The demonstrations that ship: ours, replayable, fit for their kind, and never evaluated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

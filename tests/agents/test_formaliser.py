@@ -1,7 +1,5 @@
 """The formaliser: what a model wants to do, in the environment's grammar."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.agents.replies import Formal, formalise, forms

@@ -1,7 +1,5 @@
 """LATS: its tree, step by step; how it moves in an environment; what it tells the model."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """The memory agent: it keeps the contract, and its memory is what makes it solve tasks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -114,25 +112,6 @@ class TestPerBatch:
         _, trials = played(agent(memory, decision="per-batch"), ToyEnv(), TASKS[1])
         for batch, trial in zip(memory.batches_for(TASKS[1].goal), trials, strict=True):
             assert {of[i] for step in trial.steps for i, _ in step.recalls} == {batch}
-
-    def test_chooses_the_process_with_the_highest_mean_confidence(
-        self, memory: Memory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        calls: list[Any] = []
-        choose = OfflineReasoner.choose
-
-        def watched(reasoner: OfflineReasoner, processes: Any) -> int:
-            calls.append(processes)
-            return choose(reasoner, processes)
-
-        monkeypatch.setattr(OfflineReasoner, "choose", watched)
-        result, trials = played(agent(memory, decision="per-batch"), ToyEnv(), TASKS[1])
-        (processes,) = calls
-        means = [sum(p.confidences) / len(p.confidences) for p in processes]
-        assert result.submitted == max(range(len(means)), key=lambda i: means[i])
-        for process, trial in zip(processes, trials, strict=True):
-            assert process.opening == trial.opening
-            assert len(process.confidences) == len(process.steps) == len(trial.steps)
 
     def test_the_batches_can_be_limited(self, memory: Memory) -> None:
         limited = agent(memory, decision="per-batch", batches=1)

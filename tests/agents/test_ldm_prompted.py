@@ -1,7 +1,5 @@
 """The memory agent with a language model that follows a script: it keeps the contract, too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -77,32 +75,6 @@ class TestTheContract(AgentContract):
 
 class TestTheContractWithOneTrialABatch(TestTheContract):
     options = {"decision": "per-batch", **UNSURE}  # noqa: RUF012
-
-
-@pytest.mark.parametrize(
-    ("reply", "again"),
-    [
-        ("", 0),
-        ("I am sorry, but I cannot help with that.", 1),
-        ("word " * 20_000, 1),
-        ("go to sink\ngo to shelf 1\ntake everything", 1),
-        ('{"action": 7}', 0),
-        ({"action": ""}, 0),
-        ({"action": "go to sink; go to shelf 1"}, 0),
-    ],
-)
-def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
-    memory: Memory, reply: Reply, again: int
-) -> None:
-    player, model = agent(memory, lambda _: reply, budget=2)
-    env = ToyEnv()
-    result, (trial,) = run_episode(env, player, env.tasks("test")[0])
-    assert (result.error, result.end, result.env_steps) == ("", "budget", 2)
-    assert len(trial.steps) == 2
-    counts = replies(result)
-    assert counts.get("asked again", 0) == again
-    assert counts["replies"] == len(model.prompts) == result.usage.calls == 2 + again
-    assert sum(n for name, n in counts.items() if name.startswith("matched")) == 2 + again
 
 
 @pytest.fixture(scope="module", params=FILES)

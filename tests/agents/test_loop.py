@@ -1,7 +1,5 @@
 """The loop that agents share: steps, budgets, verdicts, prompts that grow and are shortened."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from ldm.agents import Resources, load_agent
-from ldm.agents.loop import NARROWEST, Loop, LoopOptions, Outcome, View, Work
+from ldm.agents.loop import Loop, LoopOptions, Outcome, Work
 from ldm.agents.react import ReactAgent
 from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
@@ -179,28 +177,6 @@ class TestTooLittleRoom:
         assert "earlier steps are left out" in llm.prompts[-1]
         assert trial.opening in llm.prompts[-1]
         assert replies_of(result)["left_out_steps"] > 5
-
-    def test_where_nothing_is_left_to_shorten_the_episode_says_so(self) -> None:
-        llm = Scripted(lambda messages, sampling: "", room=10)
-
-        def solve(episode: Episode) -> None:
-            with episode.trial():
-                Loop(episode, llm, Work("x"), LoopOptions()).run()
-
-        env = ToyEnv()
-        result, _ = run_episode(env, Doing(solve), env.tasks("test")[0])
-        assert result.end == "error"
-        assert "no room" in result.error
-
-    def test_every_view_has_an_end(self) -> None:
-        view: View | None = View(2, 2000)
-        views = []
-        while view is not None:
-            views.append(view)
-            view = view.shorter(9)
-        assert [v.demonstrations for v in views[:3]] == [2, 1, 0]
-        assert [v.skipped for v in views[2:7]] == [0, 5, 7, 8, 8]
-        assert views[-1] == View(0, NARROWEST, 8)
 
 
 def test_the_budget_is_the_published_one_unless_it_is_given() -> None:

@@ -3,8 +3,6 @@
 Read the difference before you commit it: a prompt that changes makes old results incomparable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path

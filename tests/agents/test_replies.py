@@ -1,7 +1,5 @@
 """Whatever a model replies, something is read out of it, and how it was formed is known."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

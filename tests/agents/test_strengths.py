@@ -1,7 +1,5 @@
 """ADaPT's executors of three strengths (arXiv 2311.05772, §6.2, Fig. 5), which baselines share."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 It reads nothing but its prompts, and knows what a reflection and a new plan look like.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
@@ -37,11 +36,8 @@ class Outcome:
         return self
 
 
-Run = Callable[..., Outcome]
-
-
-def run_command(*arguments: object) -> Outcome:
-    """Run `ldm ARGUMENTS` in this process."""
+def run(*arguments: object) -> Outcome:
+    """Run `ldm ARGUMENTS` in this process: `run("eval", "--env", "toy")`."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setenv("PYTHONSAFEPATH", "1")  # main sets it
@@ -51,12 +47,6 @@ def run_command(*arguments: object) -> Outcome:
     code = finished.value.code
     assert code is None or isinstance(code, int)
     return Outcome(code or 0, out.getvalue(), err.getvalue())
-
-
-@pytest.fixture
-def run() -> Run:
-    """`run("eval", "--env", "toy")` is the command `ldm eval --env toy`."""
-    return run_command
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A depot, and a clerk who works in it: what a package of somebody else may add."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

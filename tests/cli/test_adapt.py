@@ -1,7 +1,5 @@
 """ADaPT from the command line: evaluated, swept, printed as a tree, interrupted and resumed."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 
 from ldm.llm import Message
 from tests.agents.decomposition.ideal import halving
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.llm.server import FakeServer
 from tests.toy import ToyEnv, expert
 
@@ -34,7 +32,7 @@ def reply(body: dict[str, Any]) -> str:
     return "Hello." if len(messages) == 1 else ideal.reply(messages)
 
 
-def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServer) -> None:
+def test_depth_and_judgement_are_told_beside_success(server: FakeServer) -> None:
     outcome = run(*ADAPT).done(
         "k_max, the greatest depth used to succeed, on average: 3.00 (fetch 3.00, wash 3.00)."
     )
@@ -47,7 +45,7 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
     assert (report["plans"], report["flawed_plans"]) == (4, 0)
 
 
-def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeServer) -> None:
+def test_baselines_have_the_same_executor_by_one_option(server: FakeServer) -> None:
     agents = "react,try_again,reflexion,plan_execute,adapt"
     outcome = run(*ADAPT[:-1], agents, "--agent.strength", "hybrid", "--agent.trials", "2").done()
     assert "strength=hybrid has no effect" not in outcome.err
@@ -62,9 +60,9 @@ def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeSe
     }
 
 
-def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path) -> None:
+def test_the_tree_of_a_task_is_printed(server: FakeServer, place: Path) -> None:
     run(*ADAPT, "--agent.strength", "task")
-    (directory,) = (place / "runs").iterdir()
+    (directory,) = Path("runs").iterdir()
     listing = run("runs", "show", directory, "--tree")
     assert "Trees" in listing.out
     assert all(task in listing.out for task in IDS)

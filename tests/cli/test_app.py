@@ -1,7 +1,5 @@
 """Whatever happens, the user gets a plain message, a remedy and the right exit status."""
 
-from __future__ import annotations
-
 import errno
 import inspect
 import os
@@ -17,7 +15,7 @@ import typer
 from ldm import __version__
 from ldm.cli import app as module
 from ldm.errors import Interrupted, LdmError
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
 from tests.processes import printed
 
@@ -33,11 +31,11 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(module, "app", broken)
 
 
-def test_version_is_printed(run: Run) -> None:
+def test_version_is_printed() -> None:
     assert run("--version").out == f"ldm {__version__}\n"
 
 
-def test_help_shows_examples_as_they_are_written(run: Run) -> None:
+def test_help_shows_examples_as_they_are_written() -> None:
     run("--help").done("\n    ldm doctor ")
     assert not any("completion" in run(group, "--help").out for group in ("llm", "memory", "runs"))
 
@@ -55,14 +53,14 @@ def test_help_shows_examples_as_they_are_written(run: Run) -> None:
     ],
 )
 def test_errors_are_explained_without_a_traceback(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
     fail_with(monkeypatch, error)
     outcome = run().refused(message)
     assert not outcome.out
 
 
-def test_debugging_shows_the_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, TypeError("three \x1b[2J"))
     monkeypatch.setenv("LDM_DEBUG", "1")
     outcome = run()
@@ -82,7 +80,7 @@ def test_debugging_shows_the_traceback(run: Run, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_an_interrupted_run_says_how_to_go_on(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, said: str
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, said: str
 ) -> None:
     fail_with(monkeypatch, error)
     outcome = run()
@@ -90,7 +88,7 @@ def test_an_interrupted_run_says_how_to_go_on(
 
 
 def test_an_interrupt_that_a_library_turns_into_an_error_is_one(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def hiding(**_: object) -> NoReturn:
         try:
@@ -169,7 +167,7 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_can_complete(run: Run, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+def test_shells_can_complete(monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setattr(typer.main, "get_command", inspect.unwrap(typer.main.get_command))
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     run("--show-completion", shell).done("_LDM_COMPLETE")

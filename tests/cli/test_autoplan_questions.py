@@ -1,7 +1,5 @@
 """`ldm autoplan` on questions: one plan for all kinds, and reflections that see the solution."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,10 @@ import pytest
 from ldm.agents.autoplan.plans import read
 from tests.agents.reader import PLAN, known
 from tests.agents.reader import reply as reply  # noqa: PLC0414 - the server says it
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.llm.server import FakeServer
 
-pytestmark = pytest.mark.usefixtures("place")
+pytestmark = pytest.mark.usefixtures("place", "server")
 
 BRIEF = ("--iterations", "2", "--batch", "3", "--workers", "1", "--llm", "reader")
 AUTOPLAN = ("autoplan", "--env", "hotpotqa", "--kind", "all", *BRIEF)
@@ -38,11 +36,9 @@ def only_reflections_are_shown_the_solution(server: FakeServer) -> None:
     assert not [request for request in others if "The answer is" in request]
 
 
-def test_one_plan_for_all_kinds_is_made_and_evaluated(
-    run: Run, place: Path, server: FakeServer
-) -> None:
+def test_one_plan_for_all_kinds_is_made_and_evaluated(server: FakeServer) -> None:
     outcome = run(*AUTOPLAN, "--split", "demo_train", "--eval", "demo_test", "--limit", "6").done()
-    plan = read(place / "plans" / "hotpotqa-all.json")
+    plan = read(Path("plans/hotpotqa-all.json"))
     assert (plan.kind, plan.plan, plan.solutions) == ("all", PLAN, True)
     assert [one.success for one in plan.iterations] == [0, 1]
     assert {e.result.task.kind for one in plan.iterations for e in one.experiences} > {"bridge"}

@@ -1,16 +1,14 @@
 """`ldm agents` and `ldm envs` list what there is and hide nothing that is broken."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from ldm import agents, envs
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 
 
-def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
+def test_agents_are_listed_with_their_origin_and_defaults() -> None:
     outcome = run("agents", "--json").done()
     entries = json.loads(outcome.out)
     assert set(agents.AGENTS) <= set(entries)
@@ -19,7 +17,7 @@ def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
     assert all("unusable" not in entry for entry in entries.values())
 
 
-def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
+def test_what_an_agent_needs_and_takes_from_its_paper_is_said() -> None:
     entries = json.loads(run("agents", "--json").out)
     for name in ("act", "react", "reflexion", "try_again"):
         assert entries[name]["needs"] == ["llm"]
@@ -39,7 +37,7 @@ def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["agents", "envs"])
-def test_every_option_has_a_short_description(run: Run, command: str) -> None:
+def test_every_option_has_a_short_description(command: str) -> None:
     for name, entry in json.loads(run(command, "--json").out).items():
         assert list(entry["options"]) == list(entry["descriptions"]), name
         for text in entry["descriptions"].values():
@@ -47,9 +45,7 @@ def test_every_option_has_a_short_description(run: Run, command: str) -> None:
             assert not text.endswith("."), (name, text)
 
 
-def test_environments_are_listed_with_their_defaults(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environments_are_listed_with_their_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(envs.ENVS, "toy", "tests.toy:ToyEnv")
     entries = json.loads(run("envs", "--json").out)
     assert entries["toy"]["default_split"] == "test"
@@ -60,7 +56,7 @@ def test_environments_are_listed_with_their_defaults(
     assert entries["textcraft"]["options"] == {"tasks": None}
 
 
-def test_one_that_cannot_be_loaded_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_cannot_be_loaded_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(agents.AGENTS, "absent", "tests.absent:Agent")
     monkeypatch.setitem(agents.AGENTS, "odd", "tests.toy:EchoEnv")
     run("agents").done("absent\n  unusable: The agent 'absent'", "odd\n  unusable: ", "random")

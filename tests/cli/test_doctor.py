@@ -1,7 +1,5 @@
 """`ldm doctor` says what is there, what is not and what to do, and keeps secrets."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -20,7 +18,7 @@ from ldm.envs import ENVS, GROUP
 from ldm.envs.metadata import metadata as metadata_of_env
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
 
@@ -37,19 +35,19 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES)
 
 
-def checks(run: Run, *args: object) -> dict[str, dict[str, Any]]:
+def checks(*args: object) -> dict[str, dict[str, Any]]:
     outcome = run("doctor", "--json", *args)
     return {check["name"]: check for check in json.loads(outcome.out)["checks"]}
 
 
-def test_everything_needed_is_found_and_the_rest_has_a_remedy(run: Run) -> None:
+def test_everything_needed_is_found_and_the_rest_has_a_remedy() -> None:
     outcome = run("doctor").done(f"{ldm.__version__} in ")
     for section in ("Installed", "Embedder", "Data", "Model service", "Memory"):
         assert f"\n{section}\n" in f"\n{outcome.out}"
 
 
 def test_of_each_extra_it_says_what_lacks_without_it_and_a_dependency_is_a_problem(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     extras = [
         extra
@@ -65,7 +63,7 @@ def test_of_each_extra_it_says_what_lacks_without_it_and_a_dependency_is_a_probl
         return versions(name)
 
     monkeypatch.setattr(metadata, "version", without_extras)
-    results = checks(run)
+    results = checks()
     for extra in extras:
         for name in extra.distributions:
             assert results[name]["status"] == "missing"
@@ -75,8 +73,8 @@ def test_of_each_extra_it_says_what_lacks_without_it_and_a_dependency_is_a_probl
     assert run("doctor").code == 1
 
 
-def test_whatever_is_not_ok_has_a_remedy(run: Run) -> None:
-    results = checks(run)
+def test_whatever_is_not_ok_has_a_remedy() -> None:
+    results = checks()
     assert {check["status"] for check in results.values()} == {"ok", "missing"}
     assert all(check["remedy"] for check in results.values() if check["status"] != "ok")
     assert results["chromadb"]["status"] == "ok"
@@ -85,9 +83,7 @@ def test_whatever_is_not_ok_has_a_remedy(run: Run) -> None:
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
-def test_the_key_is_never_shown(
-    run: Run, monkeypatch: pytest.MonkeyPatch, flags: list[str]
-) -> None:
+def test_the_key_is_never_shown(monkeypatch: pytest.MonkeyPatch, flags: list[str]) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("OPENAI_BASE_URL", f"https://me:{SECRET}@models.test:8000/v1?key={SECRET}")
     outcome = run("doctor", *flags)
@@ -98,7 +94,7 @@ def test_the_key_is_never_shown(
 
 @pytest.mark.parametrize("value", ["nonsense", f"http://[{SECRET}", f"http://host:{SECRET}/v1"])
 def test_a_base_url_that_is_none_is_not_repeated(
-    run: Run, monkeypatch: pytest.MonkeyPatch, value: str
+    monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", value)
     outcome = run("doctor")
@@ -106,34 +102,32 @@ def test_a_base_url_that_is_none_is_not_repeated(
     assert SECRET not in outcome.out
 
 
-def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
+def test_a_memory_is_described_by_its_newest_generation() -> None:
     some, more = expert_trajectories("train"), expert_trajectories("test")
     for trajectories in (some, more):
         build(".ldm/memory", trajectories, BagOfWords("letters"), OfflineReasoner)
     tuples = sum(len(t.steps) for t in (*some, *more))
-    check = checks(run)[".ldm/memory"]
+    check = checks()[".ldm/memory"]
     assert check["status"] == "ok"
     assert check["detail"] == f"toy: {tuples} tuples, generation 1 (formed), embedder letters"
 
 
-def test_a_directory_that_is_no_memory_is_a_problem(run: Run, tmp_path: Path) -> None:
+def test_a_directory_that_is_no_memory_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     assert "There is no memory at other" in run("doctor", "--memory", "other").refused().out
 
 
 def test_without_chroma_the_rest_is_still_looked_at(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "some").mkdir()
     monkeypatch.setattr(memory, "environments", Mock(side_effect=ImportError("no chromadb")))
-    assert checks(run, "--memory", "some")["some"]["status"] == "problem"
+    assert checks("--memory", "some")["some"]["status"] == "problem"
 
 
-def test_a_default_embedder_without_weights_is_missing(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_default_embedder_without_weights_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed, "bundled_model", lambda: None)
-    assert checks(run)[embed.DEFAULT]["status"] == "missing"
+    assert checks()[embed.DEFAULT]["status"] == "missing"
 
 
 def install(place: Path, name: str, command: str = "") -> None:
@@ -154,7 +148,7 @@ def install(place: Path, name: str, command: str = "") -> None:
     ],
 )
 def test_another_distribution_with_a_module_ldm_is_a_clash(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, command: str, said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, command: str, said: str
 ) -> None:
     install(tmp_path / "site", name, command)
     monkeypatch.syspath_prepend(tmp_path / "site")
@@ -165,7 +159,7 @@ def test_another_distribution_with_a_module_ldm_is_a_clash(
 
 
 def test_an_import_error_is_explained_by_the_clash(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     install(tmp_path / "site", "latent-diffusion")
     monkeypatch.syspath_prepend(tmp_path / "site")

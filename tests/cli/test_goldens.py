@@ -4,8 +4,6 @@ The commands are run as users run them; nothing below the command line is named 
 tests say whether a change of the code below changes what users see.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 
 from ldm import records
 from tests.agents import cook
-from tests.cli.conftest import run_command
+from tests.cli.conftest import run
 from tests.cli.transcript import Transcript
 from tests.conftest import CHECKOUT, Golden, work_in
 from tests.llm.conftest import Serve
@@ -43,7 +41,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     records.write(place / "data" / "train.jsonl", episodes)
     with pytest.MonkeyPatch.context() as patch:
         prepare(patch, place)
-        assert run_command("build-memory", "data").code == 0
+        assert run("build-memory", "data").code == 0
     return place
 
 
@@ -54,7 +52,7 @@ def refined(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(built, place, dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         prepare(patch, place)
-        assert run_command(*REFINE, "--gate", "off", "--explorer", "best-first").code == 0
+        assert run(*REFINE, "--gate", "off", "--explorer", "best-first").code == 0
     return place
 
 
@@ -118,7 +116,7 @@ class TestEvaluations:
 
     def test_compare(self, transcript: Transcript) -> None:
         for options in ((), ("--agent.control", "none")):
-            assert run_command("eval", *ADEPT, *options).code == 0
+            assert run("eval", *ADEPT, *options).code == 0
         first, second = only_run("ToyEnv-test-Adept-"), only_run("ToyEnv-test-Adept_control")
         transcript.ldm("compare", first, second)
         transcript.ldm("compare", second, first, "--json")
@@ -136,42 +134,38 @@ class TestRefinements:
 
     def test_runs(self, transcript: Transcript, refined: Path) -> None:
         use(refined, transcript)
-        assert run_command("eval", *ADEPT).code == 0
-        run = only_run("refine")
-        for second, manifest in enumerate((run / "run.json", only_run("ToyEnv") / "run.json")):
+        assert run("eval", *ADEPT).code == 0
+        refinement = only_run("refine")
+        for second, made in enumerate((refinement, only_run("ToyEnv"))):
+            manifest = made / "run.json"
             values = json.loads(manifest.read_text())
             values["started"] = f"2026-01-01T00:00:0{second}+00:00"  # runs are listed by it
             manifest.write_text(json.dumps(values))
         transcript.ldm("runs", "list")
         transcript.ldm("runs", "list", "--json")
-        listing = transcript.ldm("runs", "show", run).out.splitlines()
+        listing = transcript.ldm("runs", "show", refinement).out.splitlines()
         improved = next(line.split()[0] for line in listing if line.strip().endswith("improved"))
         solved = next(line.split()[0] for line in listing if " 0 " in line)
-        transcript.ldm("runs", "show", run, improved)
-        transcript.ldm("runs", "show", run.name, solved)
+        transcript.ldm("runs", "show", refinement, improved)
+        transcript.ldm("runs", "show", refinement.name, solved)
         transcript.ldm("runs", "list", "--runs", "elsewhere")
         transcript.check()
 
 
-class TestModels:
-    def test_autoplan(
-        self, transcript: Transcript, serve: Serve, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("OPENAI_BASE_URL", serve(answer=cook.reply).url)
-        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-        brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
-        kind = (*SHORT["HEAT"][:-1], "cook", "--workers", "1")
-        transcript.ldm(*kind, *brief)
-        run = only_run("autoplan")
-        transcript.ldm("autoplan", "--resume", run, "--json")
-        transcript.ldm("autoplan", "--resume", run, "--batch", "3")
-        played = ("eval", "--env", "alfworld", "--agent", "autoplan", "--kinds", "heat")
-        options = ("--limit", "1", "--agent.budget", "50", "--llm", "cook", "--workers", "1")
-        transcript.ldm(
-            *played, *options, "--split", "demo_test", "--agent.plans", "plans", "--json"
-        )
-        transcript.add_runs()
-        transcript.check()
+def test_autoplan(transcript: Transcript, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", serve(answer=cook.reply).url)
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
+    kind = (*SHORT["HEAT"][:-1], "cook", "--workers", "1")
+    transcript.ldm(*kind, *brief)
+    run = only_run("autoplan")
+    transcript.ldm("autoplan", "--resume", run, "--json")
+    transcript.ldm("autoplan", "--resume", run, "--batch", "3")
+    played = ("eval", "--env", "alfworld", "--agent", "autoplan", "--kinds", "heat")
+    options = ("--limit", "1", "--agent.budget", "50", "--llm", "cook", "--workers", "1")
+    transcript.ldm(*played, *options, "--split", "demo_test", "--agent.plans", "plans", "--json")
+    transcript.add_runs()
+    transcript.check()
 
 
 #: What words of goldens/errors.commands stand for, beside EVALUATED and UNLIKE, which are runs
@@ -189,8 +183,8 @@ def test_errors(transcript: Transcript, refined: Path) -> None:
     """Commands that do not fit, in a directory with a refined memory: they leave nothing."""
     use(refined, transcript)
     evaluation = (*SHORT["RANDOM"], "--workers", "1", "--seed", "7")
-    assert run_command(*evaluation, "--limit", "2").code == 0
-    assert run_command(*evaluation, "--env.dialect", "old", "--runs", "others").code == 0
+    assert run(*evaluation, "--limit", "2").code == 0
+    assert run(*evaluation, "--env.dialect", "old", "--runs", "others").code == 0
     (unlike,) = Path("others").iterdir()
     runs = {"EVALUATED": only_run("ToyEnv"), "UNLIKE": unlike, "REFINED": only_run("refine")}
     meant: dict[str, tuple[object, ...]] = {**SHORT, **{name: (run,) for name, run in runs.items()}}

@@ -1,7 +1,5 @@
 """`ldm import` and other formats: options, what is said, and that nothing is half-written."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 
 from ldm import records
 from ldm.types import Trajectory
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.interchange.test_webshop_episodes import BUY, episode
 from tests.interchange.test_webshop_sessions import SHIPPED
 
@@ -22,7 +20,7 @@ def episodes(folder: Path) -> Path:
     return path
 
 
-def test_a_least_reward_leaves_others_out_and_says_so(run: Run, tmp_path: Path) -> None:
+def test_a_least_reward_leaves_others_out_and_says_so(tmp_path: Path) -> None:
     assert (
         "agent.jsonl:4: not JSON"
         in run("import", episodes(tmp_path), "--min-reward", 0.5, "--out", tmp_path / "out.jsonl")
@@ -32,9 +30,7 @@ def test_a_least_reward_leaves_others_out_and_says_so(run: Run, tmp_path: Path) 
     assert [t.score for t in records.read(tmp_path / "out.jsonl", Trajectory)] == [1.0, 0.5]
 
 
-def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(tmp_path: Path) -> None:
     kinds = ["heat"] * 6 + ["cool"] * 3
     shipped = records.read(SHIPPED, Trajectory)[: len(kinds)]
     relabelled = [
@@ -55,7 +51,7 @@ def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
 
 @pytest.mark.parametrize(("out", "options"), [("x.jsonl", ()), ("x.jsonl.gz", ("--to", "chat"))])
 def test_what_a_run_has_recorded_leaves_and_enters_again(
-    out: str, options: tuple[str, ...], run: Run, tmp_path: Path
+    out: str, options: tuple[str, ...], tmp_path: Path
 ) -> None:
     recorded = tmp_path / "trajectories.jsonl"
     records.write(recorded, records.read(SHIPPED, Trajectory))
@@ -66,7 +62,7 @@ def test_what_a_run_has_recorded_leaves_and_enters_again(
     assert (tmp_path / "back.jsonl").read_bytes() == recorded.read_bytes()
 
 
-def test_the_options_say_what_recordings_of_others_do_not(run: Run, tmp_path: Path) -> None:
+def test_the_options_say_what_recordings_of_others_do_not(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "Heat it."}, {"role": "assistant", "content": "heat"}]
     (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": messages}))
     out = tmp_path / "out.jsonl"
@@ -83,7 +79,7 @@ def test_the_options_say_what_recordings_of_others_do_not(run: Run, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["notes.jsonl", "notes.json"])
 def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
-    name: str, run: Run, tmp_path: Path
+    name: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text('{"said": "hello"}\n')
     done = run("import", tmp_path / name, "--out", tmp_path / "out.jsonl").refused(

@@ -1,7 +1,5 @@
 """With --json every command prints one JSON object on one line, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from ldm import records
 from ldm.cli.app import every_command
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.toy import expert_trajectories
 
 TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1")
@@ -56,7 +54,7 @@ def test_every_command_is_asked_here_or_elsewhere() -> None:
 
 
 @pytest.mark.slow
-def test_each_prints_one_object(run: Run, place: Path) -> None:
+def test_each_prints_one_object(place: Path) -> None:
     records.write(place / "data" / "train.jsonl", expert_trajectories())
     names: dict[str, str] = {}
     for command, arguments in CALLS.items():

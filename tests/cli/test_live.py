@@ -1,18 +1,18 @@
-"""What is seen while episodes are played, on a terminal and without one."""
-
-from __future__ import annotations
+"""What is seen of episodes while they are played, on a terminal and without one, and in lists."""
 
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from ldm.cli import output
 from ldm.run.runtime import Playing
+from ldm.runs import open_run
 from ldm.types import EpisodeResult, Usage
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.run.test_statistics import result
 
 TOY = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Adept", "--workers", "1")
@@ -65,9 +65,22 @@ class TestWithoutATerminal:
         assert second.startswith("[ 4/12] 3 solved")
 
 
-def test_quiet_says_nothing_but_the_result(run: Run, place: object) -> None:
+def test_quiet_says_nothing_but_the_result(place: object) -> None:
     command = ("eval", *TOY, "--limit", "2", "--quiet")
     outcome = run(*command)
     assert (outcome.code, outcome.err) == (0, "")
     assert "success" in outcome.out
     assert json.loads(run(*command, "--json").out)["success_rate"] == 1.0
+
+
+def test_of_stopped_and_running_ones_the_list_says_how_far_they_are(place: Path) -> None:
+    played = run("eval", *TOY, "--limit", "3", "--json").done()
+    directory = Path(json.loads(played.out)["run"])
+    (directory / "episodes.jsonl").unlink()
+    (directory / "parts").mkdir()
+    (directory / "parts" / "a.jsonl").write_text('{"index":0,"x":1}\n{"index":2}\n{"ind')
+    (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
+    assert (entry["status"], entry["recorded"], entry["tasks"]) == ("stopped", 2, 3)
+    with open_run(str(directory), place).lock():
+        (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
+        assert entry["status"] == "running"

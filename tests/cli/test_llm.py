@@ -1,7 +1,5 @@
 """Models in `ldm eval` and `ldm doctor`, as users meet them."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.llm.server import FakeServer
 
 SECRET = "sk-planted-0123456789"
@@ -27,7 +25,7 @@ def all_files(place: Path) -> str:
     return "".join(path.read_text() for path in place.rglob("*") if path.is_file())
 
 
-def test_doctor_says_what_the_server_can_do(run: Run, server: FakeServer) -> None:
+def test_doctor_says_what_the_server_can_do(server: FakeServer) -> None:
     server.behaviour.structured = ("json_object",)
     server.behaviour.rejects = ("temperature",)
     server.behaviour.listing = {"data": [{"id": "m", "n_ctx": 4096}]}
@@ -38,7 +36,7 @@ def test_doctor_says_what_the_server_can_do(run: Run, server: FakeServer) -> Non
 
 @pytest.mark.parametrize("key", ["sk-planted\n0123456789", "sk-planted-ü0123456789"])
 def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
-    key: str, run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    key: str, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     outcome = run("eval", *ASKING, "--llm", "m", "--limit", "1").refused(
@@ -48,7 +46,7 @@ def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
     assert server.bodies == []
 
 
-def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings: Path) -> None:
+def test_an_agent_without_a_model_says_that_none_is_used(surroundings: Path) -> None:
     toy = ("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
     assert (
         "The agent random uses no LLM; ignoring the model options."
@@ -60,7 +58,7 @@ def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings:
 
 
 def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
-    run: Run, server: FakeServer, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+    server: FakeServer, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ldm.parallel.SHUTDOWN_SECONDS", 0.01)
     plans: list[str] = []
@@ -84,7 +82,7 @@ def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
 
 
 def test_an_evaluation_stops_at_its_limit_and_goes_on_without_paying_twice(
-    run: Run, server: FakeServer, surroundings: Path
+    server: FakeServer, surroundings: Path
 ) -> None:
     run("eval", *ASKING, "--llm", "m", "--planner-llm", "p", "--models.max-calls", "30").refused(
         "of --max-calls 30"
@@ -107,7 +105,7 @@ def test_an_evaluation_stops_at_its_limit_and_goes_on_without_paying_twice(
 
 
 def test_an_estimate_plays_a_few_tasks_and_says_what_all_will_cost(
-    run: Run, server: FakeServer, surroundings: Path
+    server: FakeServer, surroundings: Path
 ) -> None:
     run("eval", *ASKING, "--llm", "gpt-4o", "--estimate").done(
         "Measured on 6 of 12 tasks", "108 model calls", "USD (95 % prediction interval"

@@ -1,7 +1,5 @@
 """`ldm build-memory`, `ldm import` and `ldm memory` as users meet them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -13,10 +11,10 @@ from ldm import records, registry
 from ldm.memory import extend, generations, inspect
 from ldm.run import building
 from ldm.types import Outcome, Trajectory
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
-from tests.toy import ToyOptions, expert_trajectories
+from tests.toy import ToyOptions, expert_trajectories, rescored
 
 
 @pytest.fixture(autouse=True)
@@ -27,15 +25,13 @@ def place(place: Path) -> Path:
 
 
 class TestBuilding:
-    def test_each_environment_by_itself_and_other_files_are_left_out(
-        self, run: Run, place: Path
-    ) -> None:
+    def test_each_environment_by_itself_and_other_files_are_left_out(self) -> None:
         other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
-        records.write(place / "data" / "other.jsonl", other)
-        (place / "data" / "words.jsonl").write_text('{"word": "apple"}\n')
-        (place / "data" / ".hidden").mkdir()
-        (place / "data" / ".hidden" / "x.jsonl").write_text("nonsense\n")
-        (place / "data" / "notes.txt").write_text("notes")
+        records.write(Path("data/other.jsonl"), other)
+        Path("data/words.jsonl").write_text('{"word": "apple"}\n')
+        Path("data/.hidden").mkdir()
+        Path("data/.hidden/x.jsonl").write_text("nonsense\n")
+        Path("data/notes.txt").write_text("notes")
         outcome = run("build-memory", "data", "--json")
         assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other", "toy"]
         assert "words.jsonl: no trajectories; skipped" in outcome.err
@@ -43,8 +39,8 @@ class TestBuilding:
         outcome = run("build-memory", "data", "--env", "other", "--rebuild", "--json")
         assert [r["env"] for r in json.loads(outcome.out)["environments"]] == ["other"]
 
-    def test_a_bad_record_is_named_and_loses_no_other(self, run: Run, place: Path) -> None:
-        path = place / "data" / "toy" / "train.jsonl"
+    def test_a_bad_record_is_named_and_loses_no_other(self) -> None:
+        path = Path("data/toy/train.jsonl")
         lines = path.read_text().splitlines()
         lines[1] = lines[1].replace('"score":1.0', '"score":"high"')
         lines[3] = lines[3][:100]
@@ -55,9 +51,7 @@ class TestBuilding:
         assert "2 invalid records skipped; 10 read." in outcome.err
         assert json.loads(outcome.out)["environments"][0]["new_trajectories"] == 10
 
-    def test_a_copy_without_shipped_episodes_says_so(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_copy_without_shipped_episodes_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(building, "shipped_trajectories", lambda: None)
         outcome = run("build-memory")
         assert (outcome.code, outcome.out) == (1, "")
@@ -72,18 +66,18 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestLooking:
     @pytest.fixture(autouse=True)
-    def built(self, place: Path, run: Run, kept: Path) -> None:
+    def built(self, kept: Path) -> None:
         if kept.exists():
-            shutil.copytree(kept, place / ".ldm" / "memory")
+            shutil.copytree(kept, ".ldm/memory")
         else:
             assert run("build-memory", "data").code == 0
-            shutil.copytree(place / ".ldm" / "memory", kept)
+            shutil.copytree(".ldm/memory", kept)
 
-    def test_a_generation_is_shown_with_its_tasks(self, run: Run) -> None:
+    def test_a_generation_is_shown_with_its_tasks(self) -> None:
         assert "fetch-1" in run("memory", "show", "--generation", "0").out
         assert "fetch-1" not in run("memory", "show").out
 
-    def test_search_shows_the_most_similar_first_and_explains_scopes(self, run: Run) -> None:
+    def test_search_shows_the_most_similar_first_and_explains_scopes(self) -> None:
         query = ("put the fig in the basket", "You hold the fig.")
         recalls = json.loads(run("memory", "search", *query, "--k", "30", "--json").out)["recalls"]
         assert len({recall["fallback"] for recall in recalls}) > 1
@@ -95,25 +89,23 @@ class TestLooking:
         assert recalls[0]["tuple"]["action"] in outcome.out
         assert "Within: types, the same goal and observation types" in outcome.out
 
-    def test_ids_are_those_that_recorded_recalls_name(self, run: Run, place: Path) -> None:
+    def test_ids_are_those_that_recorded_recalls_name(self) -> None:
         query = ("put the fig in the basket", "You hold the fig.")
         (recall,) = json.loads(run("memory", "search", *query, "--k", "1", "--json").out)["recalls"]
         done = run(
             "eval", "--env", "tests.toy:ToyEnv", "--limit", "1", "--workers", "1", "--json"
         ).done()
-        file = place / json.loads(done.out)["run"] / "trajectories.jsonl"
+        file = Path(json.loads(done.out)["run"]) / "trajectories.jsonl"
         (trajectory,) = records.read(file, Trajectory)
         named = {name for step in trajectory.steps for name, _ in step.recalls}
         run("memory", "export", "m.jsonl")
-        exported = {
-            json.loads(line).get("id") for line in (place / "m.jsonl").read_text().splitlines()
-        }
+        exported = {json.loads(line).get("id") for line in Path("m.jsonl").read_text().splitlines()}
         assert named
         assert {recall["id"], *named} <= exported
 
-    def test_a_rollback_asks_and_can_be_undone(self, run: Run, place: Path) -> None:
+    def test_a_rollback_asks_and_can_be_undone(self) -> None:
         more = expert_trajectories(options=ToyOptions(tasks=16))
-        records.write(place / "data" / "more.jsonl", more)
+        records.write(Path("data/more.jsonl"), more)
         run("build-memory", "data")
         run("memory", "rollback", "0").refused("Add --yes")
         assert len(generations(".ldm/memory", "toy")) == 2
@@ -124,9 +116,7 @@ class TestLooking:
 
 class TestEvaluatingWhatAMemoryHolds:
     @pytest.mark.slow
-    def test_environments_that_are_not_known_are_named_and_skipped(
-        self, run: Run, place: Path
-    ) -> None:
+    def test_environments_that_are_not_known_are_named_and_skipped(self) -> None:
         run("build-memory", "data")
         shipped = CHECKOUT / "data" / "trajectories" / "textcraft"
         run("build-memory", str(shipped), "--per-kind", "1").done()
@@ -135,19 +125,19 @@ class TestEvaluatingWhatAMemoryHolds:
         assert "Skipping toy. There is no environment 'toy'." in outcome.err
         assert "`--env module:Class`" in outcome.err
 
-    def test_a_class_that_the_memory_remembers_is_played(self, run: Run, place: Path) -> None:
+    def test_a_class_that_the_memory_remembers_is_played(self) -> None:
         """The class is that which --env named, or the run that recorded the trajectories."""
         assert run("build-memory", "data", "--env", "tests.toy:ToyEnv").code == 0
         (formed,) = json.loads(run("memory", "show", "--json").out)["generations"]
         assert formed["env_class"] == "tests.toy:ToyEnv"
         outcome = run("eval", "--limit", "2", "--workers", "1", "--json").done()
         assert json.loads(outcome.out)["env"] == "tests.toy:ToyEnv"
-        recorded = place / json.loads(outcome.out)["run"]
+        recorded = json.loads(outcome.out)["run"]
         run("build-memory", recorded, "--memory", "from-run", "--failures", "keep").done()
         assert generations("from-run", "toy")[0].env_class == "tests.toy:ToyEnv"
 
     def test_a_remembered_class_runs_no_code_unless_it_is_trusted(
-        self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run("build-memory", "data", "--env", "tests.toy:ToyEnv")
         shipped = CHECKOUT / "data" / "trajectories" / "textcraft"
@@ -165,16 +155,11 @@ class TestEvaluatingWhatAMemoryHolds:
 
 class TestOutcomes:
     @pytest.fixture(autouse=True)
-    def mixed(self, place: Path) -> None:
+    def mixed(self) -> None:
         """Of the twelve episodes the third failed and the sixth earned half."""
-        scored = []
-        for number, one in enumerate(expert_trajectories()):
-            score = {2: 0.0, 5: 0.5}.get(number, 1.0)
-            steps = (*one.steps[:-1], replace(one.steps[-1], reward=score))
-            scored.append(replace(one, score=score, success=score == 1, steps=steps))
-        records.write(place / "data" / "toy" / "train.jsonl", scored)
+        records.write(Path("data/toy/train.jsonl"), rescored({2: 0.0, 5: 0.5}))
 
-    def test_failures_are_left_out_and_counted(self, run: Run) -> None:
+    def test_failures_are_left_out_and_counted(self) -> None:
         outcome = run("build-memory", "data")
         assert "1 of 12 trajectories skipped" in outcome.out
         assert "--failures keep" in outcome.out
@@ -184,13 +169,13 @@ class TestOutcomes:
         [((), 11, 1, 0), (("--min-reward", 0.6), 10, 2, 0), (("--failures", "contrast"), 12, 0, 1)],
     )
     def test_a_least_reward_and_warnings_are_options(
-        self, run: Run, options: tuple[object, ...], new: int, left_out: int, warnings: int
+        self, options: tuple[object, ...], new: int, left_out: int, warnings: int
     ) -> None:
         (counts,) = json.loads(run("build-memory", "data", *options, "--json").out)["environments"]
         assert (counts["left_out"], counts["warnings"]) == (left_out, warnings)
         assert counts["new_trajectories"] == new
 
-    def test_are_shown_where_any_is_not_full(self, run: Run) -> None:
+    def test_are_shown_where_any_is_not_full(self) -> None:
         run("build-memory", "data", "--failures", "contrast")
         assert "10 full, 1 partial, 1 warning" in " ".join(run("memory", "show").out.split())
         (listing,) = json.loads(run("memory", "show", "--json").out)["generations"]
@@ -201,10 +186,8 @@ class TestOutcomes:
         recalls = json.loads(run("memory", *query, "--json").out)["recalls"]
         assert {recall["tuple"]["outcome"]["score"] for recall in recalls} == {0.0, 1.0}
 
-    def test_of_a_refinement_say_what_more_was_earned_and_what_confirms_it(
-        self, run: Run, place: Path
-    ) -> None:
-        records.write(place / "data" / "toy" / "train.jsonl", expert_trajectories())
+    def test_of_a_refinement_say_what_more_was_earned_and_what_confirms_it(self) -> None:
+        records.write(Path("data/toy/train.jsonl"), expert_trajectories())
         run("build-memory", "data")
         (base,) = generations(".ldm/memory", "toy")
         row = inspect(".ldm/memory", "toy").rows[0]

@@ -1,8 +1,8 @@
 """Tables of results at every width of a terminal."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -15,17 +15,24 @@ ROWS = [
 ]
 
 
-def printed(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    monkeypatch.setattr(output, "FILE_WIDTH", width)
-    output.print_table("Side by side", COLUMNS, ROWS)
-    return capsys.readouterr().out
+Printed = Callable[..., str]
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """`printed(80)` is the table of ROWS at this width."""
+
+    def at(width: int, title: str = "Side by side", *of: Any, **options: Any) -> str:
+        monkeypatch.setattr(output, "FILE_WIDTH", width)
+        output.print_table(title, *(of or (COLUMNS, ROWS)), **options)
+        return capsys.readouterr().out
+
+    return at
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
-def test_no_number_is_split_and_no_line_is_too_long(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = printed(width, monkeypatch, capsys)
+def test_no_number_is_split_and_no_line_is_too_long(width: int, printed: Printed) -> None:
+    text = printed(width)
     for row in ROWS:
         for cell in row[1:]:
             assert cell is None or str(cell) in text
@@ -34,36 +41,28 @@ def test_no_number_is_split_and_no_line_is_too_long(
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_columns_that_do_not_fit_follow_beneath_with_the_first_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert printed(160, monkeypatch, capsys).count("ldm generation 12") == 1
-    narrow = printed(60, monkeypatch, capsys)
+def test_columns_that_do_not_fit_follow_beneath_with_the_first_again(printed: Printed) -> None:
+    assert printed(160).count("ldm generation 12") == 1
+    narrow = printed(60)
     assert "".join(narrow.split()).count("ldmgeneration12") == narrow.count(" agent ") == 2
     assert narrow.count("Side by side") == 1
 
 
-def test_a_column_may_be_kept_whole(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(output, "FILE_WIDTH", 60)
+def test_a_column_may_be_kept_whole(printed: Printed) -> None:
     name = "alfworld-valid_seen-ldm-20261121-101530-ab12"
-    output.print_table("Runs", ("run", "agent", "state"), [(name, "ldm", "finished")] * 2)
-    assert name not in capsys.readouterr().out
-    rows = [(name, "ldm", "finished")] * 2
-    output.print_table("Runs", ("run", "agent", "state"), rows, whole=("run",))
-    assert name in capsys.readouterr().out
+    runs = ("run", "agent", "state"), [(name, "ldm", "finished")] * 2
+    assert name not in printed(60, "Runs", *runs)
+    assert name in printed(60, "Runs", *runs, whole=("run",))
 
 
-class TestProgressWithoutATerminal:
-    @pytest.mark.slow
-    def test_is_a_line_now_and_then_also_while_one_step_takes_long(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        lines: SimpleQueue[str] = SimpleQueue()
-        monkeypatch.setattr(output, "SILENCE", 0.01)
-        monkeypatch.setattr(output, "say", lines.put)
-        with output.stages() as report:
-            report("embed", 256, 1000)
-            printed = [lines.get(timeout=30) for _ in range(3)]
-        assert any(line.startswith("embed: 256 of 1000 (") for line in printed)
+@pytest.mark.slow
+def test_progress_without_a_terminal_is_a_line_now_and_then_also_while_one_step_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: SimpleQueue[str] = SimpleQueue()
+    monkeypatch.setattr(output, "SILENCE", 0.01)
+    monkeypatch.setattr(output, "say", lines.put)
+    with output.stages() as report:
+        report("embed", 256, 1000)
+        printed = [lines.get(timeout=30) for _ in range(3)]
+    assert any(line.startswith("embed: 256 of 1000 (") for line in printed)

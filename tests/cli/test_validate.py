@@ -1,7 +1,5 @@
 """`ldm validate` names every problem as file:line:field; with --schema it prints one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import pytest
 
 from ldm import records
 from ldm.types import Trajectory
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.toy import expert_trajectories
 
 DOCS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -40,12 +38,12 @@ def change(file: Path, line: int, **fields: Any) -> None:
     file.write_text("\n".join(lines) + "\n")
 
 
-def test_a_good_file_is_counted_and_its_type_told(run: Run, file: Path) -> None:
+def test_a_good_file_is_counted_and_its_type_told(file: Path) -> None:
     outcome = run("validate", file)
     assert (outcome.code, outcome.out) == (0, f"{file}: 3 trajectory records, ok\n")
 
 
-def test_the_share_of_recorded_actions_that_were_listed(run: Run, file: Path) -> None:
+def test_the_share_of_recorded_actions_that_were_listed(file: Path) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     steps = lines[1]["steps"]
     steps[1]["action"] = "fly"
@@ -57,7 +55,7 @@ def test_the_share_of_recorded_actions_that_were_listed(run: Run, file: Path) ->
     assert f"{lines[1]['task']['id']}, step 2: fly; 1 trajectory of tasks" in outcome.out
 
 
-def test_every_problem_of_every_line_is_named(run: Run, file: Path) -> None:
+def test_every_problem_of_every_line_is_named(file: Path) -> None:
     change(file, 1, score="high", origin="alien")
     change(file, 3, opening=None)
     outcome = run("validate", file).refused()
@@ -65,14 +63,14 @@ def test_every_problem_of_every_line_is_named(run: Run, file: Path) -> None:
     assert places == [f"{file}:1:score", f"{file}:1:origin", f"{file}:3:opening"]
 
 
-def test_one_bad_file_does_not_hide_another(run: Run, file: Path, tmp_path: Path) -> None:
+def test_one_bad_file_does_not_hide_another(file: Path, tmp_path: Path) -> None:
     outcome = run("validate", tmp_path / "absent.jsonl", file).refused()
     assert "absent.jsonl cannot be read" in outcome.out
     assert f"{file}: 3 trajectory records, ok" in outcome.out
 
 
 @pytest.mark.parametrize("content", ["", "[1, 2]\n", '{"conversations": []}\n', "hello\n"])
-def test_something_else_is_not_guessed(run: Run, tmp_path: Path, content: str) -> None:
+def test_something_else_is_not_guessed(tmp_path: Path, content: str) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(content)
     outcome = run("validate", path).refused()
@@ -80,7 +78,7 @@ def test_something_else_is_not_guessed(run: Run, tmp_path: Path, content: str) -
     assert "--schema" in outcome.out
 
 
-def test_the_report_can_be_read_by_a_program(run: Run, file: Path) -> None:
+def test_the_report_can_be_read_by_a_program(file: Path) -> None:
     change(file, 1, score="high")
     outcome = run("validate", "--json", file).refused()
     report = json.loads(outcome.out)
@@ -92,7 +90,7 @@ def test_the_report_can_be_read_by_a_program(run: Run, file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", records.SCHEMAS)
-def test_the_schemas_in_the_documentation_are_current(run: Run, name: str) -> None:
+def test_the_schemas_in_the_documentation_are_current(name: str) -> None:
     printed = run("validate", "--schema", name).out
     assert (DOCS / f"{name}.json").read_text() == printed, "run `ldm validate --schema` again"
 

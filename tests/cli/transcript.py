@@ -5,8 +5,6 @@ the files of the runs that it made. Times, run ids, paths of this machine, ports
 the package are replaced by names in angle brackets; a JSON object is written with one value a line.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.cli.conftest import Outcome, run_command
+from tests.cli.conftest import Outcome, run
 from tests.conftest import Golden
 
 #: The end of a run's id: date, time, a random number.
@@ -52,7 +50,7 @@ class Transcript:
 
     def ldm(self, *arguments: object) -> Outcome:
         """Run `ldm ARGUMENTS` and note it with everything that it prints."""
-        outcome = run_command(*arguments)
+        outcome = run(*arguments)
         out = outcome.out
         if "--json" in arguments and out:
             out = pretty(json.loads(out)) + "\n"

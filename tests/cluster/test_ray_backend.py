@@ -1,7 +1,5 @@
 """Where tasks are worked on, as far as no cluster is needed: tests/integration/test_ray.py."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import sys
@@ -21,7 +19,7 @@ from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
 from ldm.run import builders
 from ldm.run.builders import PlayerBuilder
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.integration.crash import evaluation
 from tests.run.test_engine import ITEMS, Squarer, SquareWorker
 from tests.toy import expert_trajectories
@@ -48,7 +46,7 @@ TOY = ("eval", "--env", "tests.toy:ToyEnv", "--env.tasks", "6")
 
 @pytest.mark.parametrize("backend", ["processes", "ray"])
 def test_what_calls_a_model_stays_in_the_process_of_its_client(
-    backend: str, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+    backend: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     run(*TOY, "--agent", "react", "--llm", "any", "--backend", backend).refused(
@@ -57,7 +55,7 @@ def test_what_calls_a_model_stays_in_the_process_of_its_client(
     assert not list(place.glob("runs/*"))
 
 
-def test_threads_without_a_model_play_the_same(run: Run, place: Path) -> None:
+def test_threads_without_a_model_play_the_same(place: Path) -> None:
     for folder, *where in (("one", "--workers", "1"), ("two", "--backend", "threads")):
         run(*TOY, "--agent", "random", "--runs", place / folder, *where).done()
     assert evaluation().digest(place / "one") == evaluation().digest(place / "two")

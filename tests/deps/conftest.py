@@ -1,7 +1,5 @@
 """What the tests of DEPS share with those of other agents."""
 
-from __future__ import annotations
-
 from tests.agents.conftest import environments
 
 __all__ = ["environments"]

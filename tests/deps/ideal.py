@@ -1,7 +1,5 @@
 """Ideal planners: they reply in turn, or with a plan that fits what failed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The agent keeps the contract of agents in every environment, whatever it is told."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """The horizon predictor: what it reads, what it predicts, and what files it accepts."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable

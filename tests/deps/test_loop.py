@@ -1,6 +1,6 @@
 """Describe, explain, plan and select: the loop, step by step, in a small workshop."""
 
-from __future__ import annotations
+from typing import Any
 
 import pytest
 
@@ -8,7 +8,10 @@ from ldm.deps.select import REPORTING
 from ldm.deps.styles import DepsOptions, Method
 from ldm.errors import LdmError
 from ldm.types import Card
+from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.agents.scripted import always
+from tests.cases import cases
 from tests.deps.ideal import Ideal, play
 from tests.deps.workshop import Workshop, WorkshopOptions
 from tests.toy import ToyEnv
@@ -215,3 +218,33 @@ def test_the_time_limit_ends_a_trial() -> None:
     result, _, rounds = play(env, ideal().model())
     assert (result.success, result.end) == (False, "done")
     assert rounds[0]["pursued"][-1][1] == "stopped"
+
+
+@pytest.mark.parametrize("method", ["dep", "gpt_rp"])
+@pytest.mark.parametrize("trace", cases(__file__, "dialogues"), ids=lambda trace: trace["item"])
+def test_the_dialogue_of_the_paper(trace: dict[str, Any], method: str) -> None:
+    """App. H's diamond and App. G's stone sword, with the plans of the dialogues and their quotes.
+
+    The causes of failure are compared: the inventories of App. H contradict one another
+    (docs/decisions/agents.md#deps).
+    """
+    options = MinecraftOptions(
+        controller="none", rules="paper", tools="stated", feedback="fine", given="none"
+    )
+    env = Minecraft(options)
+    task = next(task for task in env.tasks("test") if task.source == trace["item"])
+    plans, failures = trace["plans"], trace["failures"]
+    ideal = Ideal(plans, {"failed": "Something is missing."})
+
+    result, _, rounds = play(env, ideal.model(), task, method=method)
+
+    assert (result.success, result.end) == (True, "done")
+    assert [len(one["goals"]) for one in rounds] == [len(plan.splitlines()) for plan in plans]
+    assert all(one["dropped"] == [] for one in rounds)
+    assert [one["failed"] for one in rounds] == [*(step for step, _ in failures), None]
+    for one, (_, lacking) in zip(rounds[:-1], failures, strict=True):
+        assert lacking in one["description"].partition("The answer was:")[2].partition("I hold")[0]
+    assert ideal.requests.count("explain") == (len(failures) if method == "dep" else 0)
+    tree = REPORTING.tree(result)
+    assert tree is not None
+    assert tree.columns["plans"] == str(len(plans))

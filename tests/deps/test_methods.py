@@ -1,7 +1,5 @@
 """Each method: its prompt word for word, and a task that it solves with an ideal model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """The goal parser: from what planners write to goals that the controller knows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The selector: which goals can be pursued now, and which of them each arm takes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

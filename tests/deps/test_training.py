@@ -1,7 +1,5 @@
 """Training of horizon models: rows of a world, a forest that predicts them, the command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,7 @@ from ldm.deps.select import HorizonModel, feature_rows, scaled
 from ldm.errors import LdmError
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
-from tools.horizon import Example, World, fit, main, train, worlds
+from tools.horizon import Example, World, fit, main, worlds
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +32,6 @@ def test_a_row_says_how_long_it_still_took(rows: list[Example]) -> None:
     assert np.median(here) < np.median(unknown)
 
 
-def test_the_same_seed_gives_the_same_rows(env: Minecraft, rows: list[Example]) -> None:
-    task = worlds(env, "train_worlds", 12, 0)[0]
-    again = list(World(env, task, 1).examples())
-    assert again == rows[: len(again)]
-    assert again != list(World(env, task, 2).examples())
-
-
 def test_a_forest_predicts_what_sklearn_does(rows: list[Example]) -> None:
     from sklearn.ensemble import ExtraTreesRegressor
 
@@ -49,14 +40,6 @@ def test_a_forest_predicts_what_sklearn_does(rows: list[Example]) -> None:
     forest = ExtraTreesRegressor(60, min_samples_leaf=8, random_state=0, n_jobs=1)
     forest.fit(features, [scaled(one.ticks) for one in rows])
     assert np.abs(model(features) - forest.predict(features)).max() < 0.01
-
-
-def test_training_tells_how_good_it_is_in_other_worlds(env: Minecraft) -> None:
-    trained = train(env, worlds(env, "train_worlds", 12, 0))
-    assert 0 < trained.error < 15
-    assert 0 < trained.baseline < 15
-    assert trained.worlds == 12
-    assert trained.model.env == "minecraft"
 
 
 def test_a_model_tells_goals_of_one_item_apart(rows: list[Example]) -> None:
@@ -87,27 +70,3 @@ def test_the_command_writes_the_same_model_for_the_same_seed(
         assert "rows of 8 worlds" in capsys.readouterr().out
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
     assert HorizonModel.load(tmp_path / "one.npz").env == "minecraft"
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (("--env=alfworld", "--out=model.npz"), "no controller"),
-        ((*SMALL, "--split=test", "--out=model.npz"), "not a training split"),
-        ((*SMALL, "--set=rounds=3", "--out=model.npz"), "has no option 'rounds'"),
-        ((*SMALL, "--worlds=500", "--out=model.npz"), "has 69 worlds"),
-        ((*SMALL, "--out=nowhere/model.npz"), "No such file"),
-    ],
-)
-def test_the_command_refuses_what_it_cannot_do(
-    options: tuple[str, ...],
-    complaint: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        main(options)
-    assert complaint in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

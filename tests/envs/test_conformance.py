@@ -1,7 +1,5 @@
 """Every registered environment keeps the contract, and answers for its splits, names and data."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import zipfile

@@ -1,7 +1,5 @@
 """Downloads that break off, resume, are checked; archives that are damaged or hostile."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

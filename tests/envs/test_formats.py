@@ -1,7 +1,5 @@
 """Files of trajectories are found, and their formats told by their lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

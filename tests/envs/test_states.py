@@ -1,7 +1,5 @@
 """States of environments: small, safe to load, and of use with the same options only."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random

@@ -1,7 +1,5 @@
 """A shed that is explored: two episodes tell how, too little to find everything in time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

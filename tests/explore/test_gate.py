@@ -1,7 +1,5 @@
 """The gate: what was learnt on training goals is played there before it joins the memory."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Sequence

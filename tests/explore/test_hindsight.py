@@ -1,7 +1,5 @@
 """Hindsight: what a solved episode did needlessly is replaced by what was to be done."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from contextlib import closing

@@ -276,17 +276,18 @@ class TestTheNextGeneration:
         assert [*opened(richer).rows] == rows
 
 
-class TestAnEnvironmentWithoutForksAndWithoutAdmissibleActions:
-    def test_is_explored(self, tmp_path: Path) -> None:
-        env = EchoEnv(EchoOptions(tasks=8))
-        tasks = env.tasks("train")
-        recorded = [record(env, task, actions_of(env, task)) for task in tasks[:2]]
-        build(str(tmp_path), recorded, BagOfWords(), OfflineReasoner)
-        memory = Memory.open(str(tmp_path), "echo", embedder=BagOfWords())
-        work = explorer(memory, env, depth=4, concentration=2.0)
-        explored = [work((number, task)) for number, task in enumerate(tasks[2:])]
-        assert not [one.error for one in explored if one.error]
-        assert all(tree.nodes for one in explored for tree in one.trees)
+def test_an_environment_without_forks_and_without_admissible_actions_is_explored(
+    tmp_path: Path,
+) -> None:
+    env = EchoEnv(EchoOptions(tasks=8))
+    tasks = env.tasks("train")
+    recorded = [record(env, task, actions_of(env, task)) for task in tasks[:2]]
+    build(str(tmp_path), recorded, BagOfWords(), OfflineReasoner)
+    memory = Memory.open(str(tmp_path), "echo", embedder=BagOfWords())
+    work = explorer(memory, env, depth=4, concentration=2.0)
+    explored = [work((number, task)) for number, task in enumerate(tasks[2:])]
+    assert not [one.error for one in explored if one.error]
+    assert all(tree.nodes for one in explored for tree in one.trees)
 
 
 def actions_of(env: EchoEnv, task: Task) -> list[str]:

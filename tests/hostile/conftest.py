@@ -1,7 +1,5 @@
 """Running commands on hostile input, for no longer than a while."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from types import FrameType

@@ -1,7 +1,5 @@
 """All formats that are attacked, each with a sound example and how it is read."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """A small memory for attacks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ldm.memory import build, generations, hide, inspect

@@ -1,7 +1,5 @@
 """Memories, the files beside them, and caches: what `tests.hostile.formats` lists of these."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tempfile

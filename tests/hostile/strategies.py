@@ -1,7 +1,5 @@
 """Hypothesis strategies for hostile texts, values, and mutants of sound files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A format that is attacked: a sound example, how it is read, and by which commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path

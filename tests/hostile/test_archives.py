@@ -1,7 +1,5 @@
 """Archives, downloads and leftovers: what is damaged or made to harm is named and left behind."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

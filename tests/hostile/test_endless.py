@@ -1,7 +1,5 @@
 """What never ends is no input: pipes and devices are refused, by whatever name they are given."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -14,7 +12,7 @@ import pytest
 from ldm import records
 from ldm.llm.client import RetryPolicy
 from ldm.text import check_file
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
 from tests.hostile.conftest import PATIENCE
 from tests.hostile.small import small_memory
@@ -65,7 +63,6 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("make", ENDLESS, ids=lambda make: make.__name__)
 def test_no_command_waits_for_it(
-    run: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     memory: Path,

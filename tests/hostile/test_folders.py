@@ -1,7 +1,5 @@
 """No command touches anything outside a folder that a stranger has made, or waits in it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -17,7 +15,7 @@ import ldm
 from ldm import records
 from ldm.llm.client import RetryPolicy
 from ldm.types import stable_hash
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords
 from tests.hostile.small import small_memory
 from tests.toy import expert_trajectories
@@ -140,11 +138,7 @@ def plant(folder: Path, decoy: Path, chance: random.Random, seed: int) -> str:
 
 
 def failure(
-    run: Run,
-    patience: Callable[[], object],
-    commands: tuple[str, ...],
-    names: dict[str, Path],
-    decoy: Path,
+    patience: Callable[[], object], commands: tuple[str, ...], names: dict[str, Path], decoy: Path
 ) -> str:
     """Run the commands; return the first that crashed or touched the decoys, or ""."""
     before = state_of(decoy)
@@ -164,7 +158,7 @@ def failure(
 
 @pytest.mark.slow
 def test_nothing_outside_a_hostile_folder_is_touched(
-    run: Run, patience: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    patience: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
     monkeypatch.setattr(RetryPolicy, "wait", lambda *_: 0.0)
@@ -191,7 +185,7 @@ def test_nothing_outside_a_hostile_folder_is_touched(
         names = {"OUT": place / "out", "DATA": data, "PACK": pack}
         names |= {"RUNS": place / "new", "SKILLS": place / "skills"}
         names |= {"PARENT": folder.parent, "FOLDER": folder}
-        if reason := failure(run, patience, commands, names, decoy):
+        if reason := failure(patience, commands, names, decoy):
             wrong.append(f"{seed} {trick}: {reason}")
         shutil.rmtree(place)
     assert not wrong, "\n".join(wrong)

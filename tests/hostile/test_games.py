@@ -1,7 +1,5 @@
 """Game files are data: no engine runs what a grammar says, and a check finds what eval refuses."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

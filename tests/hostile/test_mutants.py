@@ -1,7 +1,5 @@
 """Every mutant of every format is read, or refused with a reason, and no other line is lost."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from ldm import records
 from ldm.errors import LdmError
 from ldm.text import Problem, printable, printable_json, read_lines
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords
 from tests.hostile.formats import subjects
 from tests.hostile.strategies import ACTING, mutants, texts, values
@@ -40,7 +38,7 @@ def end_of(subject: Subject, path: Path) -> str:
     return "problem" if any(isinstance(one, Problem) for one in results) else "read"
 
 
-def give(run: Run, command: str, path: Path) -> None:
+def give(command: str, path: Path) -> None:
     """Give a file to a whole command."""
     place = path.parent.parent / "command"
     place.mkdir()
@@ -56,7 +54,7 @@ def give(run: Run, command: str, path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_mutant_is_read_or_refused_with_a_reason(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
     ends, number = Counter[str](), int(os.environ.get("LDM_MUTANTS", "10"))
@@ -68,7 +66,7 @@ def test_every_mutant_is_read_or_refused_with_a_reason(
             path.write_bytes(subject.wrap(content))
             end = end_of(subject, path)
             if command:
-                give(run, command, path)
+                give(command, path)
         return end
 
     def attack(subject: Subject) -> None:

@@ -1,7 +1,5 @@
 """Scores, rewards and counts have ranges: a number out of range enters no record."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any, cast

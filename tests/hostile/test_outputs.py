@@ -1,7 +1,5 @@
 """Writing to a place: a device stays one, a link stays one, and nothing is replaced by surprise."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

@@ -1,7 +1,5 @@
 """Code that nobody asked for does not run: neither what lies about nor what a file names."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -17,7 +15,7 @@ from ldm import records, registry
 from ldm.agents import load_agent
 from ldm.envs.metadata import batch_size
 from ldm.errors import LdmError
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
 from tests.test_types import TRAJECTORY
 
@@ -69,7 +67,7 @@ def hire(place: Path, mark: Path, name: str = "hired") -> str:
     return f"{name}:Agent"
 
 
-def recorded(run: Run, place: Path, agent: str) -> str:
+def recorded(place: Path, agent: str) -> str:
     """Evaluate with an installed agent, and let the record name another one; return the run."""
     words = "eval --env alfworld --split demo_test --agent random --limit 1 --workers 1"
     run(*words.split(" ")).done()
@@ -106,7 +104,7 @@ def test_no_command_imports_what_lies_in_the_working_directory(place: Path, mark
     assert not mark.exists(), mark.read_text()
 
 
-def test_a_module_that_the_user_names_is_found_there(run: Run, place: Path, mark: Path) -> None:
+def test_a_module_that_the_user_names_is_found_there(place: Path, mark: Path) -> None:
     path = list(sys.path)
     assert load_agent(hire(place, mark)).name == "random"
     assert mark.read_text() == "hired\n"
@@ -115,18 +113,16 @@ def test_a_module_that_the_user_names_is_found_there(run: Run, place: Path, mark
 
 @pytest.mark.parametrize("command", ["compare RUN RUN", "eval --resume RUN"])
 def test_a_module_that_a_run_names_is_imported_only_where_the_user_trusts_it(
-    run: Run, place: Path, mark: Path, command: str
+    place: Path, mark: Path, command: str
 ) -> None:
-    words = command.replace("RUN", recorded(run, place, hire(place, mark))).split()
+    words = command.replace("RUN", recorded(place, hire(place, mark))).split()
     run(*words).refused("names the agent 'hired:Agent', which is not registered", "--trust")
     assert not mark.exists()
     run(*words, "--trust").done()
     assert mark.exists()
 
 
-def test_the_environment_that_trajectories_name_is_not_imported(
-    run: Run, place: Path, mark: Path
-) -> None:
+def test_the_environment_that_trajectories_name_is_not_imported(place: Path, mark: Path) -> None:
     env = hire(place, mark, "planted")
     hostile = replace(TRAJECTORY, task=replace(TRAJECTORY.task, env=env), score=1.0)
     records.write(place / "a.jsonl", [hostile])

@@ -1,7 +1,5 @@
 """A bad run.json or recording is named and breaks nothing else."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldm.runs import Manifest, create
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 
 GOOD = Manifest("eval", {"env": "toy", "agent": "random", "split": "test"}, {"split": "test"})
 BAD = {
@@ -23,9 +21,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("content", BAD.values(), ids=BAD)
-def test_a_bad_one_is_named_and_the_others_are_listed(
-    run: Run, tmp_path: Path, content: bytes
-) -> None:
+def test_a_bad_one_is_named_and_the_others_are_listed(tmp_path: Path, content: bytes) -> None:
     good = create(tmp_path, ["good"], GOOD)
     bad = tmp_path / "bad" / "run.json"
     bad.parent.mkdir()
@@ -49,7 +45,7 @@ def test_a_bad_one_is_named_and_the_others_are_listed(
     "command", ["eval --resume RUN", "compare RUN RUN", "runs show RUN", "runs show RUN --tree"]
 )
 def test_a_bad_spec_is_an_error_of_that_run(
-    run: Run, tmp_path: Path, spec: dict[str, object], command: str
+    tmp_path: Path, spec: dict[str, object], command: str
 ) -> None:
     made = create(tmp_path, ["odd"], replace(GOOD, spec=spec, arguments={"companion": 5}))
     (made.directory / "episodes.jsonl").write_text("")

@@ -1,7 +1,5 @@
 """A planted key, searched for in every file and on every screen after many faulty calls."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -22,7 +20,7 @@ from ldm.memory.packs import export_pack
 from ldm.records import dumps, loads, write
 from ldm.text import guard
 from ldm.types import Note
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.hostile.small import small_memory
 from tests.http import Handler, listening
 from tests.toy import expert_trajectories
@@ -87,9 +85,7 @@ def contents(place: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, gzip.decompress(content) if path.suffix == ".gz" else content
 
 
-def test_a_key_is_found_nowhere(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
+def test_a_key_is_found_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -188,7 +184,7 @@ def sound(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", MEMORY_COMMANDS)
 def test_an_address_with_a_password_is_refused_and_recorded_nowhere(
-    run: Run, sound: Path, memory_server: str, command: str
+    sound: Path, memory_server: str, command: str
 ) -> None:
     screens = ""
     for address in (
@@ -206,7 +202,7 @@ def test_an_address_with_a_password_is_refused_and_recorded_nowhere(
 
 
 def test_what_lets_us_into_a_memory_server_is_found_nowhere(
-    run: Run, sound: Path, monkeypatch: pytest.MonkeyPatch, memory_server: str
+    sound: Path, monkeypatch: pytest.MonkeyPatch, memory_server: str
 ) -> None:
     screens, number = "", 0
     while MemoryEcho.calls < 60:

@@ -1,7 +1,5 @@
 """Files of megabytes, and lines with very many faults, take little memory and output."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

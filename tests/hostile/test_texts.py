@@ -1,7 +1,5 @@
 """Foreign text reaches the terminal in one way only, which makes it harmless."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -22,7 +20,7 @@ from ldm.memory.index import IndexedTuple
 from ldm.run.runtime import counting
 from ldm.runs import Manifest, create
 from ldm.types import Trajectory
-from tests.cli.conftest import Outcome, Run
+from tests.cli.conftest import Outcome, run
 from tests.embedder import BagOfWords
 from tests.hostile.strategies import ACTING, texts
 from tests.llm.conftest import Serve
@@ -56,7 +54,7 @@ def clean(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def test_what_trajectories_and_memories_hold_is_printed_harmlessly(run: Run, place: Path) -> None:
+def test_what_trajectories_and_memories_hold_is_printed_harmlessly(place: Path) -> None:
     records.write(place / "a.jsonl", [hostile(t) for t in expert_trajectories()[:6]])
     with (place / "a.jsonl").open("a") as file:
         file.write(json.dumps({HOSTILE: 1}, ensure_ascii=False) + "\n")
@@ -82,7 +80,7 @@ def test_what_trajectories_and_memories_hold_is_printed_harmlessly(run: Run, pla
     assert Memory.open(str(place / ".ldm/memory"), "toy", embedder=BagOfWords())
 
 
-def test_errors_quote_it_harmlessly(run: Run, place: Path) -> None:
+def test_errors_quote_it_harmlessly(place: Path) -> None:
     for words in (
         ["eval", "--env", HOSTILE.replace("\0", "")],
         ["validate", f"{HOSTILE}.jsonl".replace("\0", "").replace("/", "")],
@@ -93,7 +91,7 @@ def test_errors_quote_it_harmlessly(run: Run, place: Path) -> None:
 
 
 def test_a_reply_of_a_model_is_printed_harmlessly(
-    run: Run, place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(answer=lambda _: HOSTILE)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -121,7 +119,7 @@ def test_no_text_ends_its_own_fence(text: str) -> None:
     assert "\n" not in prompts.one_line(text)
 
 
-def test_trees_of_runs_are_printed_harmlessly(run: Run, place: Path) -> None:
+def test_trees_of_runs_are_printed_harmlessly(place: Path) -> None:
     ground = hostile(expert_trajectories()[0])
     nodes = (
         TreeNode(0, -1, 0, "", 1.0, 1.0, "grown", HOSTILE),

@@ -1,7 +1,5 @@
 """Agents for tests of `ldm eval`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The process that forks for commands to be killed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Kill a command at a random moment, resume it, and compare with an undisturbed run."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

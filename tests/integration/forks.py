@@ -7,8 +7,6 @@ forks: of each line on standard input it makes a command, and says that one's pr
 it has ended, its exit status.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

@@ -3,8 +3,6 @@
 Nothing is published to Chroma, which takes longer than most commands.
 """
 
-from __future__ import annotations
-
 import ldm.embed
 from ldm.cli import app
 from ldm.embed import Embedder

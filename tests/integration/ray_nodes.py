@@ -4,8 +4,6 @@ python -m tests.integration.ray_nodes cluster    two nodes; a line on standard i
 python -m tests.integration.ray_nodes local      squares by a Ray that the map starts itself
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -10,8 +10,6 @@ names of options nor the layout of files. The bundled embedder is used: on anoth
 last digits may differ, and with them the digests of recalls, notes and searches.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -36,7 +34,7 @@ from ldm.llm import Message
 from tests.agents import cook
 from tests.agents.decomposition.ideal import halving
 from tests.cases import cases
-from tests.cli.conftest import run_command
+from tests.cli.conftest import run as run_command
 from tests.conftest import CHECKOUT
 from tests.llm.server import Behaviour, FakeServer, fitting
 from tests.toy import ToyEnv, ToyOptions, expert, expert_trajectories

@@ -1,7 +1,5 @@
 """Libraries that are imported at first use do not break threads that call a model."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

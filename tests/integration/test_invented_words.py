@@ -4,8 +4,6 @@ Every object, receptacle and verb is renamed to an invented word, in the episode
 alike; an agent that works by analogy does about as well as before.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A killed change of a memory is complete or absent, and repeated it is complete."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -5,8 +5,6 @@ Table 3 (bottom right): what the memory does before refinement, and after. Figur
 success against the size of the data.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A memory formed, refined and evaluated with a model, from the command line, and replayed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -13,10 +11,12 @@ from ldm import records
 from ldm.llm.calls import Call
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.llm.server import FakeServer
 from tests.reason.scripted import items_in
 from tests.toy import ToyOptions, expert_trajectories
+
+pytestmark = pytest.mark.usefixtures("place", "server")
 
 SHED = ("--env.tasks", "10", "--env.shelves", "8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
@@ -64,23 +64,21 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestBuilding:
     def test_is_estimated_from_a_few_trajectories_and_stores_nothing(
-        self, run: Run, place: Path, server: FakeServer
+        self, server: FakeServer
     ) -> None:
         more = expert_trajectories(options=ToyOptions(tasks=10, shelves=8))
-        records.write(place / "data" / "train.jsonl", more)
+        records.write(Path("data/train.jsonl"), more)
         run("build-memory", "data", *BUILD, "--estimate").done(
             "Measured on 6 of 10 trajectories", "model calls"
         )
-        assert not (place / ".ldm" / "memory" / "ldm-memory.json").exists()
+        assert not Path(".ldm/memory/ldm-memory.json").exists()
         requests = server.bodies.copy()
         assert run("build-memory", "data", *BUILD).code == 0
         assert not [one for one in server.bodies[len(requests) :] if one in requests]  # paid once
         assert "building it costs nothing" in run("build-memory", "data", *BUILD, "--estimate").err
         assert "costs nothing" in run("build-memory", "data", "--estimate").err
 
-    def test_writes_histories_and_types_and_says_what_it_cost(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
+    def test_writes_histories_and_types_and_says_what_it_cost(self) -> None:
         outcome = run("build-memory", "data", *BUILD).done()
         assert "Usage of this memory so far: reasoner (scripted)" in outcome.err
         assert "Malformed replies: 0 of" in outcome.err
@@ -97,7 +95,7 @@ class TestBuilding:
         assert counts == [len(pasts), sum(past != () for _, past in pasts)]
 
     def test_again_from_its_recording_is_the_same_without_a_server(
-        self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data", *BUILD).code == 0
         run("memory", "export", "first.jsonl")
@@ -108,7 +106,7 @@ class TestBuilding:
         assert Path("first.jsonl").read_bytes() == Path("second.jsonl").read_bytes()
 
     def test_with_the_limit_reached_goes_on_later_and_pays_nothing_twice(
-        self, run: Run, place: Path, server: FakeServer
+        self, server: FakeServer
     ) -> None:
         limit = ("--models.max-calls", "5", "--models.concurrency", "1")
         outcome = run("build-memory", "data", *BUILD, *limit)
@@ -121,7 +119,7 @@ class TestBuilding:
         assert len({call.key for call in calls}) == len(calls) == server.outcomes["answered"]
 
 
-def evaluated(run: Run, *more: object) -> dict[str, Any]:
+def evaluated(*more: object) -> dict[str, Any]:
     outcome = run("eval", *ENV, "--agent.budget", "6", "--limit", "3", "--json", *more).done()
     report: dict[str, Any] = json.loads(outcome.out)
     return report
@@ -135,17 +133,16 @@ def files(directory: str) -> tuple[list[dict[str, Any]], str]:
 
 
 class TestEvaluating:
-    @pytest.mark.usefixtures("place")
     @pytest.mark.parametrize(
         "more", [(), ("--agent.decision", "per-batch"), ("--agent.index", "llm")]
     )
     def test_replayed_gives_the_same_bytes_without_a_server(
-        self, more: tuple[str, ...], run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+        self, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data", "--batch-size", "2").code == 0
-        first = evaluated(run, *ALWAYS, *more)
+        first = evaluated(*ALWAYS, *more)
         no_server(monkeypatch)
-        second = evaluated(run, "--replay", first["run"], "--agent.consult", "always", *more)
+        second = evaluated("--replay", first["run"], "--agent.consult", "always", *more)
         assert files(first["run"]) == files(second["run"])
         manifest = json.loads((Path(first["run"]) / "run.json").read_text())
         assert manifest["models"]["reasoner"] == "scripted"
@@ -160,15 +157,13 @@ class TestEvaluating:
         ]
         assert any("number of its type" in question for question in questions) == ("llm" in more)
 
-    def test_asks_where_memory_is_unsure_by_default(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
+    def test_asks_where_memory_is_unsure_by_default(self) -> None:
         assert run("build-memory", "data").code == 0
         for more, options in [
             *((MODEL, {"consult": "unsure"}), (("--workers", "1"), {})),
             ((*MODEL, "--wording", "paper"), {"wording": "paper"}),
         ]:
-            manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
+            manifest = json.loads((Path(evaluated(*more)["run"]) / "run.json").read_text())
             recorded = manifest["spec"]["agent"]
             assert recorded == {"name": "ldm", "budget": 6, **options}
 
@@ -177,25 +172,23 @@ class TestRefining:
     REFINE = ("refine", *ENV, "--limit", "2", "--depth", "4")
 
     @pytest.mark.slow
-    def test_explores_and_replays_without_a_server(
-        self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_explores_and_replays_without_a_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert run("build-memory", "data").code == 0
         few = (*self.REFINE, "--limit", "1", "--dry-run")
         run(*few, *MODEL, "--models.concurrency", "2").done()
-        (first,) = (place / "runs").glob("refine-*")
+        (first,) = Path("runs").glob("refine-*")
         no_server(monkeypatch)
         run(*few, "--replay", first, "--runs", "again").done()
-        (second,) = (place / "again").glob("refine-*")
+        (second,) = Path("again").glob("refine-*")
         assert explored(first) == explored(second)
 
     def test_is_estimated_from_some_goals_and_then_played_to_the_end(
-        self, run: Run, place: Path, server: FakeServer
+        self, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
         command = (*self.REFINE[:-4], "--limit", "6", "--depth", "4", "--estimate")
         estimated = run(*command, *POLICY).done("Measured on 6 of 6 goals", "The gate comes on top")
-        (first,) = (place / "runs").glob("refine-*")
+        (first,) = Path("runs").glob("refine-*")
         paid = list(server.bodies)
         played = run("refine", "--resume", first).done()
         assert f"ldm refine --resume runs/{first.name}" in estimated.out

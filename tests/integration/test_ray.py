@@ -1,7 +1,5 @@
 """Tasks on a Ray cluster: the same records, whatever becomes of its nodes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,84 +1,51 @@
 """Many episodes in flight: ALFWorld in threads of one process, with a model that all share."""
 
-from __future__ import annotations
-
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ldm import records
-from ldm.episode import Agent, Episode
-from ldm.llm import Message
 from ldm.run.runner import EPISODES, TRAJECTORIES
-from ldm.types import Card, EpisodeResult, Trajectory
-from tests.cli.conftest import Run
+from ldm.types import EpisodeResult, Trajectory
+from tests.agents.decomposition.ideal import block
+from tests.cli.conftest import run
 from tests.conftest import CHECKOUT
-from tests.llm.conftest import Serve
+from tests.llm.server import FakeServer
 
 GAMES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """What the model is asked for."""
-
-    thought: str
-    action: str
-
-
-class Scripted(Agent):
-    """Asks the model for each action, showing it goal, observation and what it has done so far."""
-
-    name = "scripted"
-    needs = ("llm",)
-    paper = "test"
-
-    def budget(self, card: Card) -> int:
-        return 40
-
-    def solve(self, episode: Episode) -> None:
-        llm = self._resources.model(episode)
-        with episode.trial() as now:
-            opening = now.observation
-            while True:
-                game, step = f"{opening}\n{episode.goal}", len(episode.past)
-                query = {"game": game, "step": step, "seen": now.observation}
-                reply = llm.complete([Message("user", json.dumps(query))], schema=Move)
-                assert isinstance(reply.value, Move)
-                now = episode.act(reply.value.action, thought=reply.value.thought)
-
-
-def script() -> dict[str, list[str]]:
-    """Opening and goal → the actions of an expert, for the games of our own that are shipped."""
+@cache
+def script() -> dict[tuple[str, str], list[str]]:
+    """Room and goal → the actions of an expert, for the games of our own that are shipped."""
     path = CHECKOUT / "data" / "trajectories" / "alfworld" / "demo_train.jsonl"
-    trajectories = records.read(path, Trajectory)
     return {
-        f"{t.opening}\n{t.task.goal}": [s.action for s in t.steps if s.action] for t in trajectories
+        (t.opening.partition("\n")[0], t.task.goal): [s.action for s in t.steps if s.action]
+        for t in records.read(path, Trajectory)
     }
+
+
+def reply(body: dict[str, Any]) -> str:
+    """Does what the expert did in this room, for this goal, after so many steps."""
+    question = body["messages"][-1]["content"]
+    so_far = block("so-far", question)
+    room = so_far.removeprefix("Observation: ").partition("\n")[0]
+    actions = script().get((room, block("task", question)))
+    return f"Act: {actions[so_far.count('Act: ')]}" if actions else "Hello."
 
 
 @pytest.mark.slow
 def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
-    run: Run, serve: Serve, place: Path, monkeypatch: pytest.MonkeyPatch
+    server: FakeServer, place: Path
 ) -> None:
-    scripts = script()
-
-    def answer(body: dict[str, Any]) -> str:
-        content = body["messages"][-1]["content"]
-        if "Greet me" in content:
-            return json.dumps({"greeting": "hello", "language": "English"})
-        question = json.loads(content)
-        action = scripts[question["game"]][question["step"]]
-        return json.dumps({"thought": question["seen"][:20], "action": action})
-
-    server = serve(answer=answer, latency=0.02)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    server.behaviour.latency = 0.02
     command = (
         *("eval", "--env", "alfworld", "--split", "demo_train", "--limit", GAMES),
-        *("--agent", "tests.integration.test_threads:Scripted", "--llm", "scripted", "--json"),
+        *("--agent", "act", "--agent.shots", "0", "--llm", "scripted", "--json"),
     )
     outcomes = []
     for workers in (8, 1):

@@ -1,7 +1,5 @@
 """A memory that knows how a lamp is refunded, and what its agents share."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adapters for agents' frameworks, each in its example, with its framework."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from typing import Any

@@ -1,7 +1,5 @@
 """The Dockerfiles name what is there, and what they start answers their own health check."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

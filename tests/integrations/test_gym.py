@@ -1,7 +1,5 @@
 """Environments of Gymnasium give what `ldm eval` gives, and start from saved states."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

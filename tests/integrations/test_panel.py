@@ -1,7 +1,5 @@
 """A panel names what is evaluated, and refuses a trainer's tasks that come from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

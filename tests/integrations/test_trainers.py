@@ -1,7 +1,5 @@
 """Trainers' servers and classes play the environments as a session does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Chat messages: ours are examples to learn from, those of others are read as far as they go."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

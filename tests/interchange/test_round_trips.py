@@ -1,7 +1,5 @@
 """Whatever a trajectory holds, it comes back equal from every format that is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args

@@ -1,7 +1,5 @@
 """Traces of LangSmith and Langfuse are episodes: calls of tools are actions, feedback the score."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

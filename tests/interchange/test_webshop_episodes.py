@@ -1,7 +1,5 @@
 """Recorded agent episodes become trajectories; nothing in them tells the reward."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

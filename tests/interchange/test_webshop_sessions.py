@@ -1,7 +1,5 @@
 """Logs of people shopping become trajectories whose clicks lead from page to page."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clients of fake servers, built as the command line builds them, but less patient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -6,8 +6,6 @@ prints its base URL on the first line. It answers without a model: with what the
 with a word that depends on the messages alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -1,7 +1,5 @@
 """The client against a fake server: what is asked, paid, recorded, repaired and refused."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -256,19 +254,18 @@ class TestFaults:
         assert server.outcomes["429"] == 1
 
 
-class TestLimits:
-    def test_in_dollars_need_a_price(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
-        server = serve()
-        with pytest.raises(LdmError, match="price of m is unknown"):
-            connect(server, limits=CostLimits(usd=1.0)).model("m")
-        (tmp_path / "prices.json").write_text('{"models": {"m": [1, 1, 2]}}')
-        client = connect(server, limits=CostLimits(usd=1.0), prices=tmp_path / "prices.json")
-        client.model("m", "planner").complete(ask("x"))
-        (planner, probe) = client.meter.accounts()
-        assert (planner.role, probe.role) == ("planner", "probe")
-        assert planner.usd == pytest.approx(
-            (planner.usage.prompt_tokens + 2 * planner.usage.completion_tokens) / 1e6
-        )
+def test_limits_in_dollars_need_a_price(serve: Serve, connect: Connect, tmp_path: Path) -> None:
+    server = serve()
+    with pytest.raises(LdmError, match="price of m is unknown"):
+        connect(server, limits=CostLimits(usd=1.0)).model("m")
+    (tmp_path / "prices.json").write_text('{"models": {"m": [1, 1, 2]}}')
+    client = connect(server, limits=CostLimits(usd=1.0), prices=tmp_path / "prices.json")
+    client.model("m", "planner").complete(ask("x"))
+    (planner, probe) = client.meter.accounts()
+    assert (planner.role, probe.role) == ("planner", "probe")
+    assert planner.usd == pytest.approx(
+        (planner.usage.prompt_tokens + 2 * planner.usage.completion_tokens) / 1e6
+    )
 
 
 def test_impatience_is_what_makes_these_tests_quick() -> None:

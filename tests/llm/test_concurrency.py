@@ -1,7 +1,5 @@
 """The bound on requests in flight: it gives way, and a stop wakes whoever waits."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How long a model's context is: asked of the server once, and the same for a whole run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hundreds of calls with every fault at once: none lost, none paid twice, the bound respected."""
 
-from __future__ import annotations
-
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

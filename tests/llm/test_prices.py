@@ -1,7 +1,5 @@
 """What models cost: the package's data, a user's file, and names that are in neither."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +14,6 @@ from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.llm.meter import CostLimits, Meter, Price, load_prices, price_of
 from ldm.types import Usage
-from tests.processes import printed
 
 
 @pytest.mark.parametrize(
@@ -109,13 +106,3 @@ def test_the_meter_prices_calls_one_by_one() -> None:
         meter.take([Call(str(tokens), "llm", request, "", "stop", usage)])
     (account,) = meter.accounts()
     assert account.usd == pytest.approx(0.3 + 1.0)
-
-
-def test_prices_are_loaded_where_they_are_needed_and_not_before() -> None:
-    code = (
-        "import sys, ldm.llm.client, ldm.llm.meter, ldm.llm.meter, ldm.llm.service;"
-        "assert 'genai_prices' not in sys.modules;"
-        "ldm.llm.meter.load_prices();"
-        "assert 'genai_prices.data' in sys.modules"
-    )
-    printed(code)

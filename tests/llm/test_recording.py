@@ -1,7 +1,5 @@
 """A cache that several runs fill at the same time."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The model that `ldm.testing` offers follows its script as a real one would reply."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -3,8 +3,6 @@
 `--update-goldens` writes the table of docs/usage/servers.md anew.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """One request on the wire: what statuses and headers mean, how long it may take, what is hidden."""
 
-from __future__ import annotations
-
 import email.utils
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -64,16 +62,15 @@ class TestStatuses:
         assert len(requests) == 1
 
 
-class TestTime:
-    def test_an_answer_byte_by_byte_is_given_up(self, serve: Serve, connect: Connect) -> None:
-        server = serve(hang=30.0)
-        client = connect(server, timeout=0.2, probed="m")
-        server.behaviour.rates = {"dribble": 1.0}
-        started = time.monotonic()
-        with pytest.raises(ModelError, match=r"no complete answer within 0\.2 s"):
-            client.model("m").complete(ask("x"))
-        assert server.outcomes["dribble"] == 6
-        assert time.monotonic() - started < 30.0  # before the server ends it
+def test_an_answer_byte_by_byte_is_given_up(serve: Serve, connect: Connect) -> None:
+    server = serve(hang=30.0)
+    client = connect(server, timeout=0.2, probed="m")
+    server.behaviour.rates = {"dribble": 1.0}
+    started = time.monotonic()
+    with pytest.raises(ModelError, match=r"no complete answer within 0\.2 s"):
+        client.model("m").complete(ask("x"))
+    assert server.outcomes["dribble"] == 6
+    assert time.monotonic() - started < 30.0  # before the server ends it
 
 
 class TestTheIdempotencyKey:

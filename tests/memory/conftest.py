@@ -1,7 +1,5 @@
 """A small memory of the toy environment's expert, made without any model."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Episodes of a help desk, and a memory of them that forms its batches in this process."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +27,11 @@ def opened(place: Path | str, **options: Any) -> GrowingMemory:
     """The memory of the desk, created if it is absent."""
     given: dict[str, Any] = {"embedder": BagOfWords(), "create": True, **options}
     return GrowingMemory.open(place, "desk", **given)
+
+
+def reopened(memory: GrowingMemory) -> GrowingMemory:
+    """The same memory, as another process opens it."""
+    return opened(memory.location)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Chroma servers for tests."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The file of a memory taken apart and put together again, with sums that are true of it."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Building a memory: idempotent, and one generation at a time or none."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil
@@ -37,7 +35,7 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places
-from tests.toy import ToyOptions, expert_trajectories
+from tests.toy import ToyOptions, expert_trajectories, rescored
 
 TWELVE = expert_trajectories()
 MORE = expert_trajectories(options=ToyOptions(tasks=20))
@@ -263,16 +261,6 @@ def test_a_build_that_is_stopped_at_any_write_is_complete_or_absent_and_complete
 class TestFailures:
     """Trajectories that earned little or nothing are remembered as the options say."""
 
-    @staticmethod
-    def scored(scores: dict[int, float]) -> list[Trajectory]:
-        """The twelve episodes, some with another score (and that as the last step's reward)."""
-        result = []
-        for number, one in enumerate(TWELVE):
-            score = scores.get(number, one.score)
-            steps = (*one.steps[:-1], replace(one.steps[-1], reward=score))
-            result.append(replace(one, score=score, success=score == 1, steps=steps))
-        return result
-
     @pytest.mark.parametrize(
         ("options", "left_out", "warned"),
         [({}, 1, []), ({"min_reward": 0.6}, 2, []), ({"failures": "keep"}, 0, []),
@@ -281,7 +269,7 @@ class TestFailures:
     def test_are_remembered_as_the_options_say(
         self, options: dict[str, Any], left_out: int, warned: list[int], tmp_path: Path
     ) -> None:
-        trajectories = self.scored({2: 0.0, 5: 0.5, 7: 0.6})
+        trajectories = rescored({2: 0.0, 5: 0.5, 7: 0.6})
         built = make(tmp_path, trajectories, options=FormationOptions(**options))
         assert (built.trajectories, built.left_out, built.skipped) == (12 - left_out, left_out, 0)
         warnings = {row.tuple.trajectory_id for row in built.rows if row.tuple.is_warning}
@@ -303,11 +291,11 @@ class TestFailures:
     def test_where_nothing_is_left_an_error_says_what_to_do(self, tmp_path: Path) -> None:
         make(tmp_path)
         before = exported(tmp_path)
-        lost = self.scored(dict.fromkeys(range(12), 0.0))
+        lost = rescored(dict.fromkeys(range(12), 0.0))
         with pytest.raises(LdmError, match="All 12 trajectories are failures") as caught:
             make(tmp_path, lost, rebuild=True)
         assert "--failures keep" in caught.value.remedy
-        low = self.scored(dict.fromkeys(range(12), 0.25))
+        low = rescored(dict.fromkeys(range(12), 0.25))
         with pytest.raises(LdmError, match=r"None of the 12 .* 0\.5 or more: the best is 0.25"):
             make(tmp_path, low, rebuild=True, options=FormationOptions(min_reward=0.5))
         assert exported(tmp_path) == before

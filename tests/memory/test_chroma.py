@@ -1,7 +1,5 @@
 """A memory in Chroma: what is published, what anybody finds there, and what a server recalls."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

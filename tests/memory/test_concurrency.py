@@ -1,7 +1,5 @@
 """Readers beside writers see whole generations; one writer waits for another, for a while."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,18 +1,15 @@
 """Trajectories become tuples, and are cut into batches (LDM² §3.1–3.2)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from ldm.envs.metadata import BATCH_SIZE, batch_size
 from ldm.memory import FormationOptions, build
-from ldm.memory.formation import form_batch, plan_batches, texts_of, tuples_of
+from ldm.memory.formation import form_batch, plan_batches, tuples_of
 from ldm.reason import PAST_OBSERVATION, Clustering
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Outcome, Step, Task, Trajectory
@@ -147,13 +144,6 @@ class TestForming:
         index, rows = form_batch("heat-1", [trajectory()], clusters, 0)
         assert [g.observation_types for g in index.goal_types] == [("a", "c")]
         assert sorted(row.observation_type for row in rows) == [0, 1]
-
-
-def test_the_texts_to_embed_are_distinct_and_sorted() -> None:
-    texts = texts_of(expert_trajectories())
-    assert all(a < b for a, b in pairwise(texts))
-    tuples = [t for one in expert_trajectories() for t in tuples_of(one, REASONER, 0)]
-    assert set(texts) == {t.goal for t in tuples} | {t.observation for t in tuples}
 
 
 class TestOutcome:

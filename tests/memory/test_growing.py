@@ -1,7 +1,5 @@
 """A memory that an agent adds to: recalled from at once, and formed into batches beside that."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -93,23 +91,6 @@ def test_folding_leaves_earlier_generations_as_they_are(place: Path) -> None:
     assert inspect(str(place), "desk", 0).generation.tuples == 8
     assert (memory.pending, len(memory)) == (0, 18)
     assert memory.fold() == newest  # nothing new, nothing written
-
-
-def test_failures_are_warnings_and_marked_as_such(memory: GrowingMemory) -> None:
-    memory.add(episode(1, score=0.0))
-    memory.add(episode(2, score=0.5))
-    for _ in range(2):  # before and after they are formed into a batch
-        first = next(one for one in memory.recall("answer question 1", "asked 1"))
-        assert first.tuple.is_warning
-        assert first.evidence is not None
-        assert (first.evidence.tried, first.evidence.failed) == (1, 1)
-        prompt = memory.recall("answer question 1", "asked 1").as_prompt()
-        assert "say 1 0\n```\noutcome: FAILED" in prompt
-        assert "outcome: partial success (score 0.50)" in prompt
-        (half, *_) = memory.recall("answer question 2", "asked 2")
-        assert half.tuple.outcome == Outcome(0.5, 0.5)
-        memory.fold()
-    assert memory.pending == 0
 
 
 class TestRecording:

@@ -1,7 +1,5 @@
 """The log of episodes: what was appended is there, whole, in order, whoever wrote meanwhile."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

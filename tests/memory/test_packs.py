@@ -1,7 +1,5 @@
 """Packs come back as they left, and hostile ones are refused before anything is written."""
 
-from __future__ import annotations
-
 import json
 import stat
 import zipfile
@@ -75,7 +73,7 @@ def test_a_memory_comes_back_as_it_was(toy: Path, pack: Path, tmp_path: Path) ->
 
 
 def test_what_a_larger_memory_learnt_comes_along(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record, "STORED_FROM", 1)
     build(str(tmp_path / "large"), expert_trajectories(), BagOfWords(), OfflineReasoner)

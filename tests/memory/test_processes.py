@@ -1,7 +1,5 @@
 """A growing memory in several processes: killed, forked, idle, and started at one time."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

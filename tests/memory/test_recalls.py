@@ -1,7 +1,5 @@
 """Recalls in a prompt: actions word for word, records told from what we say, within the budget."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from importlib.util import find_spec

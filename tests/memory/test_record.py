@@ -1,7 +1,5 @@
 """What a memory's directory may be and hold, and what is said where it is not that."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -290,31 +288,6 @@ class TestReadingAlone:
             "assert not {'chromadb', 'sklearn', 'polars'} & sys.modules.keys()"
         )
         assert printed(code, toy) == "('toy',) 5\n"
-
-    @pytest.mark.process
-    @pytest.mark.parametrize(
-        "command",
-        [
-            ("memory", "show", "--memory", "PLACE"),
-            (
-                "eval",
-                *["--env", "tests.toy:ToyEnv", "--agent", "ldm", "--limit", "1", "--workers", "1"],
-            ),
-        ],
-    )
-    def test_commands_that_read_load_no_chroma(
-        self, command: tuple[str, ...], toy: Path, tmp_path: Path
-    ) -> None:
-        code = (
-            "import sys\nfrom ldm.cli.app import app\nimport ldm.embed\n"
-            "from tests.embedder import BagOfWords\n"
-            "ldm.embed.load_embedder = lambda name=None: BagOfWords(name or 'bag-of-words')\n"
-            "sys.argv[1:] = [w.replace('PLACE', sys.argv[1]) for w in sys.argv[2:]]\n"
-            "try:\n    app()\nexcept SystemExit as finished:\n    assert not finished.code\n"
-            "assert 'chromadb' not in sys.modules"
-        )
-        further = ("--memory", "PLACE", "--runs", str(tmp_path)) if command[0] == "eval" else ()
-        printed(code, toy, *command, *further)
 
 
 @pytest.fixture

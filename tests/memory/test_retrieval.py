@@ -1,15 +1,19 @@
 """Retrieval finds what an exhaustive search by the same rules finds (LDM² §3.2, Eq. 3)."""
 
-from __future__ import annotations
-
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import FormationOptions, Memory, build
+from ldm.memory import FormationOptions, Memory, build, retrieval
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, Kinds
+from ldm.memory.lessons import Contents
+from ldm.memory.retrieval import DECIMALS, Query, Retriever
+from ldm.memory.rows import Rows, RowsBuilder
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import Step, Task, Trajectory
+from ldm.types import History, Recall, StateActionTuple, Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.test_building import make
 from tests.processes import printed
@@ -103,14 +107,13 @@ class TestAReasonerThatClassifies:
         assert repeated
 
 
-class TestTheRandomControl:
-    def test_draws_by_seed_from_the_whole_memory(self, memory: Memory) -> None:
-        drawn = memory.sample(5, seed=1)
-        assert drawn == memory.sample(5, seed=1)
-        assert drawn != memory.sample(5, seed=2)
-        assert {recall.similarity for recall in drawn} == {0.0}
-        kinds = {r.tuple.kind for seed in range(5) for r in memory.sample(5, seed)}
-        assert kinds == {"fetch", "wash"}
+def test_the_random_control_draws_by_seed_from_the_whole_memory(memory: Memory) -> None:
+    drawn = memory.sample(5, seed=1)
+    assert drawn == memory.sample(5, seed=1)
+    assert drawn != memory.sample(5, seed=2)
+    assert {recall.similarity for recall in drawn} == {0.0}
+    kinds = {r.tuple.kind for seed in range(5) for r in memory.sample(5, seed)}
+    assert kinds == {"fetch", "wash"}
 
 
 SCRIPT = """
@@ -136,12 +139,11 @@ def test_memory_and_recalls_do_not_depend_on_the_hash_seed(tmp_path: Path) -> No
     assert "Recall(" in outputs[0]
 
 
-class TestPlacing:
-    def test_new_tuples_are_placed_by_the_types_that_exist(self, memory: Memory) -> None:
-        batch = memory.batches[0].id
-        rows = [row for row in memory.rows if row.batch == batch]
-        placed = memory.place(batch, [row.tuple for row in rows])
-        assert [row.cell for row in placed] == [row.cell for row in rows]
+def test_new_tuples_are_placed_by_the_types_that_exist(memory: Memory) -> None:
+    batch = memory.batches[0].id
+    rows = [row for row in memory.rows if row.batch == batch]
+    placed = memory.place(batch, [row.tuple for row in rows])
+    assert [row.cell for row in placed] == [row.cell for row in rows]
 
 
 class TestWithout:
@@ -160,3 +162,103 @@ class TestWithout:
         assert {r.tuple.id for r in memory.without(hidden).sample(5, 0)} == {
             row.tuple.id for row in [*memory.rows][-2:]
         }
+
+
+def test_the_classifier_of_kinds_is_scikit_learns() -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    words = ["put", "a", "clean", "hot", "cool", "two", "pen", "egg", "in", "fridge"]
+    for kinds in (["clean", "heat"], ["clean", "heat", "cool"]):
+        generator = random.Random(len(kinds))
+        goals = [" ".join(generator.sample(words, 4)) for _ in range(60)]
+        of_goals = [kinds[hash_of(goal) % len(kinds)] for goal in goals]
+        counter = CountVectorizer(token_pattern=r"\w+", binary=True)
+        regression = LogisticRegression(max_iter=1000, class_weight="balanced")
+        model = make_pipeline(counter, regression)
+        pairs = sorted({*zip(goals, of_goals, strict=True)})
+        model.fit([goal for goal, _ in pairs], [kind for _, kind in pairs])
+        classify = Kinds.trained(frozenset(zip(goals, of_goals, strict=True))).of
+        queries = [" ".join(generator.sample([*words, "unseen"], 3)) for _ in range(200)]
+        assert [classify(goal) for goal in queries] == model.predict(queries).tolist()
+
+
+def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
+    things, places = ("egg", "cup", "pan", "fork", "soap"), ("shelf", "desk", "sink", "bed")
+    goals = {f"put some {thing} in {place}.": "pick" for thing in things for place in places}
+    goals |= {f"put a hot {thing} in {place}.": "heat" for thing in things for place in places}
+    goals |= {"put a clean spoon in drawer.": "clean", "clean some lid and put it in box.": "clean"}
+    classify = Kinds.trained(frozenset(goals.items())).of
+    queries = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
+    assert {classify(goal) for goal in queries} == {"clean"}
+
+
+def hash_of(goal: str) -> int:
+    return len(goal) + goal.count("e")
+
+
+ROWS, DIMENSION, K = 600, 4, 12
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    scaled: np.ndarray = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype("f4")
+    return scaled
+
+
+@pytest.fixture(scope="module")
+def contents() -> Contents:
+    """A memory of random vectors in one batch with a single cell."""
+    generator = np.random.default_rng(0)
+    builder = RowsBuilder(Rows.empty("env", DIMENSION))
+    rows = [
+        IndexedTuple(
+            StateActionTuple(
+                *(f"goal {i % 90}", History(), f"seen {i}", f"do {i}", "", "env", "train"),
+                *(f"task {i}", "source", f"trajectory {i}", 0, "expert"),
+            ),
+            *("mixed-1", 0, 0),
+        )
+        for i in range(ROWS)
+    ]
+    goals = unit(generator.standard_normal((90, DIMENSION)))[np.arange(ROWS) % 90]
+    observations = unit(generator.standard_normal((ROWS, DIMENSION)))
+    builder.add_rows(rows, np.stack([goals, observations], axis=1))
+    generation = Generation(0, "formed", "env", "random", DIMENSION, ROWS, "", {})
+    batch = BatchIndex("mixed-1", "", 0, (), (GoalType("all", ("all",)),))
+    return Contents((generation,), (batch,), builder.collected())
+
+
+def brute_force(contents: Contents, query: np.ndarray) -> list[tuple[str, float, str]]:
+    """Return ids, similarities and fallbacks of the best K by comparing every tuple of the cell."""
+    scored = []
+    for row, vector in zip(contents.rows, contents.rows.vectors_of(slice(None)), strict=True):
+        of_goal, of_sight = np.vecdot(vector.reshape(2, DIMENSION), query)
+        similarity = 0.5 * float(of_goal) + 0.5 * float(of_sight)
+        scored.append((-round(similarity, DECIMALS), row.tuple.id))
+    return [(name, -similar, "") for similar, name in sorted(scored)[:K]]
+
+
+def differing(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> int:
+    """For how many of 40 random queries the best K are not those of brute force."""
+    monkeypatch.setattr(retrieval, "FIRST_ROWS", 8)
+    retriever = Retriever(contents.batches, contents.rows)
+    different = 0
+    for query in unit(np.random.default_rng(1).standard_normal((40, 2, DIMENSION))):
+        expected = brute_force(contents, query)
+        recalls: list[Recall] = retriever.search(Query("", "", *query), ["mixed-1"], K)
+        different += [(r.id, r.similarity, r.fallback) for r in recalls] != expected
+    return different
+
+
+def test_the_best_are_those_of_brute_force(
+    contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not differing(contents, monkeypatch)
+
+
+def test_a_wrong_bound_would_be_noticed(
+    contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrieval, "bound", lambda goal: goal)
+    assert differing(contents, monkeypatch) > 10

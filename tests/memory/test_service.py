@@ -1,7 +1,5 @@
 """A memory in service: what it counts, how it follows a changing world, what it gives up again."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import time
@@ -18,12 +16,13 @@ from ldm.memory.growing import GrowingMemory
 from ldm.memory.verifying import verify
 from ldm.types import Evidence, Trajectory
 from tests.embedder import BagOfWords
-from tests.memory.desk import episode, memory, opened, shown, told
+from tests.memory.desk import episode, memory, opened, reopened, shown, told
 from tests.memory.stored import content_of
 
 __all__ = ["memory"]
 
 pytestmark = pytest.mark.usefixtures("folds_here")
+Settle = Callable[[], object]
 STATE = "disk full on db", "df: 100%"
 
 
@@ -38,7 +37,7 @@ def tried(memory: GrowingMemory, action: str, *scores: float) -> list[str]:
 
 
 @pytest.fixture(params=["pending", "folded"])
-def settle(request: pytest.FixtureRequest, memory: GrowingMemory) -> Callable[[], object]:
+def settle(request: pytest.FixtureRequest, memory: GrowingMemory) -> Settle:
     """What a test looks at before and after the episodes are formed into a batch."""
     return memory.fold if request.param == "folded" else lambda: None
 
@@ -70,7 +69,7 @@ def test_a_state_like_none_in_the_memory_has_nothing_to_recall_and_says_so(
 
 class TestEvidence:
     def test_equal_texts_are_one_recall_with_counts(
-        self, memory: GrowingMemory, settle: Callable[[], object]
+        self, memory: GrowingMemory, settle: Settle
     ) -> None:
         scores = [1.0] * 29 + [0.0]
         random.Random(0).shuffle(scores)
@@ -91,19 +90,19 @@ class TestEvidence:
         assert (found.tried, found.succeeded, found.failed) == (2, 0.75, 1.25)
 
     def test_what_is_in_two_generations_and_pending_is_counted_once_each(
-        self, memory: GrowingMemory, place: Path
+        self, memory: GrowingMemory
     ) -> None:
         for _ in range(2):
             tried(memory, "act", 1.0, 0.0)
             memory.fold()
         tried(memory, "act", 1.0)
-        for one in (memory, opened(place)):
+        for one in (memory, reopened(memory)):
             assert (evidence_of(one, "act").tried, evidence_of(one, "act").succeeded) == (5, 3)
 
 
 class TestFeedback:
     def test_bad_feedback_moves_a_recall_down_and_comes_from_any_process(
-        self, memory: GrowingMemory, place: Path, settle: Callable[[], object]
+        self, memory: GrowingMemory, settle: Settle
     ) -> None:
         tried(memory, "delete it", 1.0)
         told(memory, "disk full on web", (STATE[1], "extend it"))
@@ -111,28 +110,28 @@ class TestFeedback:
         assert recalls[0].tuple.action == "delete it"
         settle()
         for _ in range(20):
-            opened(place).feedback([recalls[0]], -1.0)
-        for one in (memory, opened(place)):
+            reopened(memory).feedback([recalls[0]], -1.0)
+        for one in (memory, reopened(memory)):
             assert one.recall(*STATE)[0].tuple.action == "extend it"
             found = evidence_of(one, "delete it")
             assert (found.tried, found.failed, found.lately_failed) == (21, 20, True)
 
     @pytest.mark.parametrize("by", ["recalls", "recall id", "episode id", "trajectory id"])
     def test_it_is_given_by_recall_or_episode(
-        self, memory: GrowingMemory, place: Path, by: str, settle: Callable[[], object]
+        self, memory: GrowingMemory, by: str, settle: Settle
     ) -> None:
         (name,) = tried(memory, "act", 1.0)
         recalls = memory.recall(*STATE, k=1)
         settle()
         match by:
             case "recalls":
-                opened(place).feedback(recalls, -0.5)
+                reopened(memory).feedback(recalls, -0.5)
             case "recall id":
-                opened(place).feedback(recalls.id, -0.5)
+                reopened(memory).feedback(recalls.id, -0.5)
             case "episode id":
-                opened(place).feedback(name, -0.5)
+                reopened(memory).feedback(name, -0.5)
             case _:
-                opened(place).feedback(recalls[0].tuple.trajectory_id, -0.5)
+                reopened(memory).feedback(recalls[0].tuple.trajectory_id, -0.5)
         found = evidence_of(memory, "act")
         assert (found.tried, found.succeeded, found.failed) == (2, 1.25, 0.75)
 
@@ -148,45 +147,43 @@ class TestFeedback:
         assert [(e.tried, e.failed) for e in counted if e] == [(2, 1)]
 
     @pytest.mark.parametrize("reward", [2.0, -1.1, float("nan")])
-    def test_nonsense_is_refused(self, memory: GrowingMemory, reward: float, place: Path) -> None:
+    def test_nonsense_is_refused(self, memory: GrowingMemory, reward: float) -> None:
         tried(memory, "act", 1.0)
         with pytest.raises(ValueError, match="from -1 to 1"):
             memory.feedback(memory.recall(*STATE), reward)
         with pytest.raises(MemoryStoreError, match="no finished episode 'nonsense'"):
             memory.feedback("nonsense", 1.0)
-        assert evidence_of(opened(place), "act").tried == 1
+        assert evidence_of(reopened(memory), "act").tried == 1
 
 
 class TestCorrecting:
     @pytest.mark.parametrize("by", ["episode id", "trajectory id"])
     def test_a_score_is_replaced_days_later_from_another_process(
-        self, memory: GrowingMemory, place: Path, by: str, settle: Callable[[], object]
+        self, memory: GrowingMemory, by: str, settle: Settle
     ) -> None:
         (name, _) = tried(memory, "act", 1.0, 1.0)
         if by == "trajectory id":
             name = memory.recall(*STATE)[0].tuple.trajectory_id
         settle()
-        opened(place).correct(name, score=0.0)
-        for one in (memory, opened(place)):
+        reopened(memory).correct(name, score=0.0)
+        for one in (memory, reopened(memory)):
             found = evidence_of(one, "act")
             assert (found.tried, found.succeeded, found.failed) == (2, 1, 1)
             assert one.stats()["failed"] == 1
         memory.fold()
         assert (evidence_of(memory, "act").failed, len(memory)) == (1, 1)
-        assert verify(str(place), "desk") == []
+        assert verify(memory.location, "desk") == []
         memory.correct(name, score=1.0)
-        assert evidence_of(opened(place), "act").failed == 0
+        assert evidence_of(reopened(memory), "act").failed == 0
 
-    def test_an_added_trajectory_is_corrected_too(self, memory: GrowingMemory, place: Path) -> None:
+    def test_an_added_trajectory_is_corrected_too(self, memory: GrowingMemory) -> None:
         memory.add(episode(1))
         memory.correct(episode(1).id, score=0.0)
         assert not memory.add(episode(1))
-        for one in (memory, opened(place)):
+        for one in (memory, reopened(memory)):
             assert one.recall("answer question 1", "asked 1")[0].tuple.is_warning
 
-    def test_nonsense_is_refused_and_changes_nothing(
-        self, memory: GrowingMemory, place: Path
-    ) -> None:
+    def test_nonsense_is_refused_and_changes_nothing(self, memory: GrowingMemory) -> None:
         (name,) = tried(memory, "act", 1.0)
         with pytest.raises(ValueError, match="from 0 to 1"):
             memory.correct(name, score=-1)
@@ -196,7 +193,7 @@ class TestCorrecting:
         running = memory.begin("unfinished")
         with pytest.raises(MemoryStoreError, match="no finished episode"):
             memory.correct(running.id, score=0)
-        assert evidence_of(opened(place), "act").failed == 0
+        assert evidence_of(reopened(memory), "act").failed == 0
 
 
 ASKED = [
@@ -222,7 +219,7 @@ class TestAChangedWorld:
         "seed", [3, *(pytest.param(seed, marks=pytest.mark.process) for seed in (4, 5))]
     )
     def test_what_no_longer_works_gives_way_within_ten_episodes(
-        self, memory: GrowingMemory, feedback: bool, settle: Callable[[], object], seed: int
+        self, memory: GrowingMemory, feedback: bool, settle: Settle, seed: int
     ) -> None:
         draw, right = random.Random(seed), []
         for _ in range(60):
@@ -260,7 +257,7 @@ class TestAChangedWorld:
         assert {one.tried for one in found.values()} == {9}
 
     def test_what_ended_before_a_time_is_erased(
-        self, memory: GrowingMemory, place: Path, clock: Callable[[float], None]
+        self, memory: GrowingMemory, clock: Callable[[float], None]
     ) -> None:
         for days, goal in ((1, "the old zither"), (2, "the middle one"), (3, "the new one")):
             clock(days * 86_400.0)
@@ -270,12 +267,12 @@ class TestAChangedWorld:
             "the middle one",
             "the new one",
         }
-        assert b"zither" not in content_of(place)
+        assert b"zither" not in content_of(memory.location)
         assert memory.expire(2 * 86_400.0) == 0
         assert memory.expire(9 * 86_400.0) == 2
-        assert (len(memory), len(opened(place))) == (0, 0)
+        assert (len(memory), len(reopened(memory))) == (0, 0)
         told(memory, "begun anew", ("seen", "act"))
-        assert len(opened(place)) == 1
+        assert len(reopened(memory)) == 1
 
 
 def of_tenants(memory: GrowingMemory) -> dict[str, str]:
@@ -293,7 +290,7 @@ def of_tenants(memory: GrowingMemory) -> dict[str, str]:
 
 class TestScope:
     def test_recalls_statistics_and_exports_take_conditions(
-        self, memory: GrowingMemory, tmp_path: Path, settle: Callable[[], object]
+        self, memory: GrowingMemory, tmp_path: Path, settle: Settle
     ) -> None:
         ids = of_tenants(memory)
         settle()
@@ -339,7 +336,7 @@ class TestScope:
             memory.fold()
 
     def test_kinds_are_searched_alone_only_where_asked(
-        self, memory: GrowingMemory, settle: Callable[[], object]
+        self, memory: GrowingMemory, settle: Settle
     ) -> None:
         for kind in ("refund", "reply"):
             with memory.record(f"a {kind} for the lamp", kind=kind) as one:
@@ -362,57 +359,56 @@ class TestScope:
 class TestForgetting:
     @pytest.mark.parametrize("purge", [False, True])
     def test_one_tenant_is_forgotten_and_can_be_remembered_again(
-        self, memory: GrowingMemory, place: Path, settle: Callable[[], object], purge: bool
+        self, memory: GrowingMemory, settle: Settle, purge: bool
     ) -> None:
         of_tenants(memory)
         settle()
         open_one = memory.begin("help anna 7", scope={"tenant": "anna"})
         open_one.step("anna wrote 7", "answer anna 7")
         assert memory.forget(where={"tenant": "anna"}, purge=purge) == 2
-        for one in (memory, opened(place)):
+        for one in (memory, reopened(memory)):
             recalled = {r.tuple.action for r in one.recall("help anna 0", "anna wrote 0", k=9)}
             assert recalled == {"answer bert 0", "answer bert 1"}
             assert len(one) == 2
-        assert (b"anna" in content_of(place)) == (not purge)
-        assert verify(str(place), "desk") == []
+        assert (b"anna" in content_of(memory.location)) == (not purge)
+        assert verify(memory.location, "desk") == []
         assert memory.forget(where={"tenant": "anna"}, purge=purge) == 0
         running = memory.begin("help anna 0", scope={"tenant": "anna"})
         running.step("anna wrote 0", "answer anna 0")
         running.finish(1)
         assert (
-            opened(place).recall("help anna 0", "anna wrote 0")[0].tuple.action == "answer anna 0"
+            reopened(memory).recall("help anna 0", "anna wrote 0")[0].tuple.action
+            == "answer anna 0"
         )
 
     @pytest.mark.parametrize("purge", [False, True])
-    def test_the_only_tenant_can_be_forgotten(
-        self, memory: GrowingMemory, place: Path, purge: bool
-    ) -> None:
+    def test_the_only_tenant_can_be_forgotten(self, memory: GrowingMemory, purge: bool) -> None:
         with memory.record("help anna", scope={"tenant": "anna"}) as one:
             one.step("anna wrote", "answer anna", reward=1)
         assert memory.forget(where={"tenant": "anna"}, purge=purge) == 1
-        for growing_one in (memory, opened(place)):
+        for growing_one in (memory, reopened(memory)):
             assert len(growing_one.recall("help anna", "anna wrote")) == len(growing_one) == 0
-        assert (b"anna" in content_of(place)) == (not purge)
+        assert (b"anna" in content_of(memory.location)) == (not purge)
         told(memory, "help bert", ("bert wrote", "answer bert"))
-        assert len(opened(place).recall("help bert", "bert wrote")) == 1
+        assert len(reopened(memory).recall("help bert", "bert wrote")) == 1
 
     @pytest.mark.parametrize("purge", [False, True])
     def test_an_added_trajectory_is_forgotten_and_added_again(
-        self, memory: GrowingMemory, place: Path, purge: bool
+        self, memory: GrowingMemory, purge: bool
     ) -> None:
         for number in range(3):
             memory.add(episode(number))
         assert memory.forget(episodes=[episode(1).id], purge=purge) == 2
-        assert (b"question 1" in content_of(place)) == (not purge)
-        for one in (memory, opened(place)):
+        assert (b"question 1" in content_of(memory.location)) == (not purge)
+        for one in (memory, reopened(memory)):
             assert "say 1 0" not in {r.tuple.action for r in one.recall("answer question 1", "x")}
-        assert opened(place).add(episode(1))
+        assert reopened(memory).add(episode(1))
         assert not memory.add(episode(1))
         (first, *_) = memory.recall("answer question 1", "asked 1")
         assert (first.tuple.action, len(memory)) == ("say 1 0", 6)
 
     def test_what_was_hidden_corrected_rated_or_empty_leaves_nothing(
-        self, memory: GrowingMemory, place: Path
+        self, memory: GrowingMemory
     ) -> None:
         ids = of_tenants(memory)
         memory.correct(ids["anna 0"], score=1.0)
@@ -420,10 +416,10 @@ class TestForgetting:
         memory.begin("help anna with nothing", scope={"tenant": "anna"}).finish(1)
         memory.begin("anna again", scope={"tenant": "anna"})
         memory.fold()
-        gone = [r.tuple.id for r in inspect(str(place), "desk").rows if "anna" in r.tuple.goal]
+        gone = [r.tuple.id for r in inspect(memory.location, "desk").rows if "anna" in r.tuple.goal]
         memory.forget(where={"tenant": "anna"})
         memory.forget(where={"tenant": "anna"}, purge=True)
-        left = content_of(place)
+        left = content_of(memory.location)
         for trace in ("anna", ids["anna 0"], ids["anna 1"], *gone):
             assert trace.encode() not in left, trace
 
@@ -476,11 +472,11 @@ class TestTheDirectory:
         tried(memory, "old", 1.0)
         memory.fold()
         shutil.rmtree(place)
-        tried(opened(place), "new", 1.0)
+        tried(reopened(memory), "new", 1.0)
         assert [one.tuple.action for one in memory.recall(*STATE)] == ["new"]
 
     def test_what_only_readers_may_do_needs_no_permission(
-        self, memory: GrowingMemory, place: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: GrowingMemory, place: Path
     ) -> None:
         tried(memory, "act", 1.0)
         before = {path: path.stat().st_mtime_ns for path in place.rglob("*")}
@@ -497,4 +493,4 @@ class TestTheDirectory:
         memory.forget(where={"source": "nothing"}, purge=True)
         assert [one.tuple.action for one in other.recall(*STATE)] == ["else"]
         assert [one.tuple.action for one in memory.recall(*STATE)] == ["act"]
-        assert generations(str(place), "other") == ()
+        assert generations(memory.location, "other") == ()

@@ -1,7 +1,5 @@
 """A clinic with hidden rules: an agent asks for charts, tests and scans, then decides."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A language model that says what a test has written down, and a reasoner with its own types."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,10 +24,6 @@ class Scripted(ScriptedModel):
     @property
     def prompts(self) -> list[Sequence[Message]]:
         return [messages for messages, _ in self.requests]
-
-    @property
-    def forms(self) -> list[Any]:
-        return self.schemas
 
 
 def a_recall(

@@ -1,7 +1,5 @@
 """Calls verb[argument] in the learnt rule: labels of pages, made-up and quoted arguments, lines."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """When a model is asked: where memory is unsure, refused, in a loop, far off, or before the end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -242,12 +240,6 @@ class TestDecisions:
         consulting.act(state, drawers)
         question = model.prompts[-1][-1].content
         assert [rule in question for rule in rules] == [True, False, False]
-
-    def test_are_the_votes_where_nobody_may_be_asked(self) -> None:
-        consulting, model = reasoner(CHOICE, "never")
-        for recalls in (ALIKE, DIVIDED):
-            assert consulting.act(STATE, recalls).action == FALLBACK.act(STATE, recalls).action
-        assert model.prompts == []
 
     def test_recall_as_many_as_a_vote_needs_and_show_none(self) -> None:
         consulting, model = reasoner(CHOICE)

@@ -1,7 +1,5 @@
 """Detours of recorded searches: in a house where a key is looked for, box by box."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import pytest

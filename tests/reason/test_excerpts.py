@@ -1,10 +1,11 @@
-"""Texts within a budget: what an action refers to stays, whatever has to go."""
-
-from __future__ import annotations
+"""Texts within a budget, which a model knows or is told: what an action refers to stays."""
 
 import pytest
 
-from ldm.reason.excerpts import Passage, excerpt, fitted, level, referents
+from ldm.policy import PolicyOptions
+from ldm.reason.excerpts import characters, excerpt, referents
+from ldm.reason.prompting import Budget, default_tokens
+from tests.reason.scripted import Scripted
 
 CODES = [f"B07D6JNW{n:02}" for n in range(10)]
 TITLES = [
@@ -23,20 +24,6 @@ ROOM = (
     "a drawer 6, a drawer 5, a drawer 4, a drawer 3, a dresser 1, a garbagecan 1, a shelf 3, "
     "a shelf 2, and a shelf 1."
 )
-
-
-class TestLevels:
-    @pytest.mark.parametrize(
-        ("lengths", "room", "most"),
-        [([], 10, 0), ([5], 10, 5), ([5, 5], 10, 5), ([2, 9, 9], 10, 4), ([9, 9], 0, 0)],
-    )
-    def test_are_as_high_as_room_allows(self, lengths: list[int], room: int, most: int) -> None:
-        assert level(lengths, room) == most
-
-    def test_leave_short_texts_whole(self) -> None:
-        texts = fitted([Passage("short"), Passage("x " * 500), Passage("y " * 500)], 400, "")
-        assert texts[0] == "short"
-        assert sum(map(len, texts)) <= 400
 
 
 class TestExcerpts:
@@ -85,3 +72,37 @@ class TestExcerpts:
 )
 def test_an_action_refers_to_a_label_to_things_or_to_words(action: str, names: set[str]) -> None:
     assert referents(action) == names
+
+
+class Sized(Scripted):
+    """A model that knows its context."""
+
+    def __init__(self, tokens: int | None) -> None:
+        super().__init__(lambda _: "")
+        self._tokens = tokens
+
+    def context(self) -> int | None:
+        return self._tokens
+
+
+@pytest.mark.parametrize(
+    ("context", "tokens"),
+    [(None, 6000), (8192, 6000), (4096, 3000), (2048, 1500), (512, 1000), (131072, 12000)],
+)
+def test_a_prompt_takes_three_quarters_of_a_context(context: int | None, tokens: int) -> None:
+    assert default_tokens(context) == tokens
+    assert Budget(Sized(context)).room() == characters(tokens)
+
+
+def test_a_budget_that_is_given_stands() -> None:
+    assert Budget(Sized(131072), 2000).room(0.5) == characters(1000)
+
+
+def test_a_model_that_knows_nothing_of_its_context_gets_the_usual_budget() -> None:
+    assert Budget(Scripted(lambda _: "")).room() == characters(6000)
+
+
+def test_a_budget_that_no_prompt_fits_is_refused() -> None:
+    assert PolicyOptions().prompt_tokens == 0
+    with pytest.raises(ValueError, match="1000 or more"):
+        PolicyOptions(prompt_tokens=999)

@@ -1,7 +1,5 @@
 """Features: what a state says, and which actions no fact tells apart."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.reason.features import Situation, key, role_of
@@ -41,20 +39,6 @@ def test_things_that_no_fact_tells_apart_share_a_row() -> None:
 
 
 DRAWERS = ("open drawer 1", "open drawer 2")
-
-
-def test_actions_share_blocks_of_distinct_features() -> None:
-    read = situation().rows(["open drawer 1", "open desk 1", "put mug 1 on desk 1"])
-    assert len(read.features) == read.sizes.sum()
-    ends = [0, *read.sizes.cumsum().tolist()]
-    for begin, end in zip(ends, ends[1:], strict=False):
-        assert len({*read.features[begin:end].tolist()}) == end - begin
-    assert {*read.rows[0]} & {*read.rows[1]}
-
-
-def test_no_actions_have_no_rows() -> None:
-    read = situation().rows([])
-    assert (read.rows, read.of_action, len(read.features)) == ([], [], 0)
 
 
 @pytest.mark.parametrize(

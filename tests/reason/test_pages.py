@@ -3,8 +3,6 @@
 The world is invented: "tap" and "ask" are its verbs, stones and beasts what one taps on.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.reason.pages import Page, descriptions, labels_of, named_labels, named_share, read_call

@@ -1,7 +1,5 @@
 """The prompted reasoner with models that follow a script, well and badly."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -295,7 +293,7 @@ class TestDecisions:
         first, second = model(reasoner).prompts
         assert "<repeated>\ngo to drawer 2\n</repeated>" in second[-1].content
         assert first[0] == second[0]
-        schema = form_of(model(reasoner).forms[1]).schema
+        schema = form_of(model(reasoner).schemas[1]).schema
         assert schema["properties"]["action"]["enum"] == list(state.admissible or ())
         assert reasoner.counts()["asked again"] == 1
         # What the world refuses a second time stays what the model said; nobody asks a third time.
@@ -311,7 +309,7 @@ class TestDecisions:
             reasoner = prompted(in_turn(again, second))
             action = reasoner.act(replace(STATE, admissible=admissible), RECALLS).action
             assert action == second["action"]  # it may insist
-            assert "enum" not in str(form_of(model(reasoner).forms[1]).schema)
+            assert "enum" not in str(form_of(model(reasoner).schemas[1]).schema)
 
     @pytest.mark.parametrize("verb", ["lookup", "craft", "search"])
     def test_that_may_bring_something_new_each_time_are_done_again(self, verb: str) -> None:

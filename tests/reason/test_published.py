@@ -1,7 +1,5 @@
 """LDM²'s questions: what they contain and lack, and how replies in its formats are read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -191,7 +189,7 @@ class TestTable4:
         ASKED[name](reasoner)
         system = model(reasoner).prompts[0][0].content
         assert TABLE_4[name] in system
-        assert model(reasoner).forms[0] is None
+        assert model(reasoner).schemas[0] is None
         if "classify" in name:
             one = "goal" if "goals" in name else "observation"
             assert f"New {one}: a b" in model(reasoner).prompts[0][1].content

@@ -1,7 +1,5 @@
 """Relevance: the rule that recorded steps teach."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Rules in words: those that hold, with their support, and no others."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from dataclasses import replace

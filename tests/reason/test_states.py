@@ -3,8 +3,6 @@
 `--update-goldens` writes the files anew; then read them: they must be whole and consistent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -4,10 +4,14 @@ and an optimisation of plans.
 They are recorded once a session, in a directory of their own.
 """
 
-from __future__ import annotations
-
+import base64
+import gzip
+import json
+import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +19,7 @@ import ldm
 from ldm import records
 from ldm.config import Evaluate, Refine
 from ldm.llm.service import Connection
+from ldm.report import write_report
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
 from tests.agents import washer
@@ -26,6 +31,15 @@ from tests.toy import ToyOptions, expert_trajectories
 TOY = "tests.toy:ToyEnv"
 SHED = {"tasks": 10, "shelves": 5}
 BUDGET = {"budget": 12}
+CHUNK = re.compile(r'<script type="text/plain" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>')
+
+
+def chunks(file: Path) -> dict[str, Any]:
+    """The data of a report by name, unpacked."""
+    return {
+        name: json.loads(gzip.decompress(base64.b64decode(packed)))
+        for name, packed in CHUNK.findall(file.read_text("utf-8"))
+    }
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,16 @@ class Recorded:
     @property
     def all(self) -> list[Path]:
         return [self.earlier, self.later, self.control, self.refinement, self.divided, self.plans]
+
+    @cached_property
+    def page(self) -> Path:
+        """The report on all of them."""
+        return write_report(self.all, self.earlier.parents[1] / "report.html", trust=True)
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What that report holds."""
+        return chunks(self.page)
 
 
 @pytest.fixture(scope="session")

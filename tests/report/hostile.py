@@ -1,7 +1,5 @@
 """A run whose every text wants something else than to be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ldm import records

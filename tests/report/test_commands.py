@@ -1,21 +1,17 @@
 """`ldm report` and `ldm runs show` as users meet them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from ldm import records
 from ldm.types import EpisodeResult, Trajectory
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.report.conftest import Recorded
 
 
 @pytest.mark.slow
-def test_runs_are_named_by_id_and_the_page_is_named(
-    run: Run, recorded: Recorded, tmp_path: Path
-) -> None:
+def test_runs_are_named_by_id_and_the_page_is_named(recorded: Recorded, tmp_path: Path) -> None:
     file = tmp_path / "r.html"
     names = [recorded.earlier.name, recorded.control.name]
     command = ("report", *names, "-o", file, "--runs", recorded.earlier.parent)
@@ -24,7 +20,7 @@ def test_runs_are_named_by_id_and_the_page_is_named(
     assert file.read_text("utf-8").startswith("<!doctype html>")
 
 
-def test_without_a_run_there_is_no_report(run: Run, tmp_path: Path) -> None:
+def test_without_a_run_there_is_no_report(tmp_path: Path) -> None:
     outcome = run("report", "none", "-o", tmp_path / "r.html", "--runs", tmp_path)
     assert (outcome.code, "none is not a run" in outcome.err) == (1, True)
     assert not list(tmp_path.iterdir())
@@ -35,14 +31,14 @@ def trials(run: Path) -> list[Trajectory]:
 
 
 class TestShow:
-    def test_episodes_are_listed(self, run: Run, recorded: Recorded) -> None:
+    def test_episodes_are_listed(self, recorded: Recorded) -> None:
         outcome = run("runs", "show", recorded.earlier)
         for result in records.read(recorded.earlier / "episodes.jsonl", EpisodeResult):
             assert result.task.id in outcome.out
         assert "solved" in outcome.out
 
     def test_an_episode_shows_recalled_tuples_as_text_and_the_vote(
-        self, run: Run, recorded: Recorded
+        self, recorded: Recorded
     ) -> None:
         first = trials(recorded.earlier)[0]
         outcome = run("runs", "show", recorded.earlier, first.task.id).done()
@@ -61,13 +57,13 @@ class TestShow:
         [("none of them", "No task matches"), ("test/", "6 tasks match"), ("", "")],
     )
     def test_a_task_has_to_be_told_apart(
-        self, run: Run, recorded: Recorded, task: str, complaint: str
+        self, recorded: Recorded, task: str, complaint: str
     ) -> None:
         outcome = run("runs", "show", recorded.earlier, task)
         assert complaint in outcome.err
         assert outcome.code == bool(complaint)
 
-    def test_a_trial_that_there_is_not(self, run: Run, recorded: Recorded) -> None:
+    def test_a_trial_that_there_is_not(self, recorded: Recorded) -> None:
         task = trials(recorded.earlier)[0].task.id
         assert (
             "has no trial 2: it has 1"

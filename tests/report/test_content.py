@@ -1,7 +1,5 @@
 """What a report holds, whoever shows it: packed, bounded, the same for the same runs."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -22,18 +20,8 @@ from ldm.report.writing import SCRIPTS, STYLES, Chunks, text_of
 from ldm.run.reading import read_run
 from ldm.runs import Manifest, create
 from ldm.types import Trajectory, Usage
-from tests.report.conftest import Recorded
+from tests.report.conftest import CHUNK, Recorded, chunks
 from tests.report.hostile import TEXTS, hostile_run
-
-CHUNK = re.compile(r'<script type="text/plain" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>')
-
-
-def chunks(file: Path) -> dict[str, Any]:
-    """The data of a report by name, unpacked."""
-    return {
-        name: json.loads(gzip.decompress(base64.b64decode(packed)))
-        for name, packed in CHUNK.findall(file.read_text("utf-8"))
-    }
 
 
 def entries(data: dict[str, Any], run: Path) -> list[dict[str, Any]]:
@@ -42,59 +30,41 @@ def entries(data: dict[str, Any], run: Path) -> list[dict[str, Any]]:
     return [data[f"entries-{at[0]}"][at[1]] for at in (row["at"] for row in entry["entries"])]
 
 
-@pytest.fixture(scope="module")
-def written(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(recorded.all, tmp_path_factory.mktemp("content") / "r.html", trust=True)
-
-
-@pytest.fixture(scope="module")
-def data(written: Path) -> dict[str, Any]:
-    return chunks(written)
-
-
 class TestEpisodes:
-    def test_every_step_of_every_trial_is_there(
-        self, data: dict[str, Any], recorded: Recorded
-    ) -> None:
+    def test_every_step_of_every_trial_is_there(self, recorded: Recorded) -> None:
         trials = records.read(recorded.later / "trajectories.jsonl", Trajectory)
-        for trial, entry in zip(trials, entries(data, recorded.later), strict=True):
+        for trial, entry in zip(trials, entries(recorded.data, recorded.later), strict=True):
             (trial_entry,) = entry["trials"]
             assert trial_entry["opening"] == trial.opening
             assert [
                 (s["action"], s["seen"], s.get("invalid", False)) for s in trial_entry["steps"]
             ] == [(step.action, step.observation, not step.valid) for step in trial.steps]
 
-    def test_recalled_tuples_are_numbers_of_texts(
-        self, data: dict[str, Any], recorded: Recorded
-    ) -> None:
+    def test_recalled_tuples_are_numbers_of_texts(self, recorded: Recorded) -> None:
         trial = records.read(recorded.earlier / "trajectories.jsonl", Trajectory)[0]
-        step = entries(data, recorded.earlier)[0]["trials"][0]["steps"][0]
-        tuples = data["tuples-0"]
+        step = entries(recorded.data, recorded.earlier)[0]["trials"][0]["steps"][0]
+        tuples = recorded.data["tuples-0"]
         numbers, similarities = step["recalls"][::2], step["recalls"][1::2]
         assert [tuples[n]["id"] for n in numbers] == [i for i, _ in trial.steps[0].recalls]
         assert similarities == [round(s * 1000) for _, s in trial.steps[0].recalls]
         assert {tuples[n]["origin"] for n in numbers} == {"expert"}
         assert step["votes"][0][0] == trial.steps[0].action
 
-    def test_uses_count_the_steps_that_recalled_and_followed(
-        self, data: dict[str, Any], recorded: Recorded
-    ) -> None:
+    def test_uses_count_the_steps_that_recalled_and_followed(self, recorded: Recorded) -> None:
         trials = records.read(recorded.earlier / "trajectories.jsonl", Trajectory)
-        number, one = 0, data["tuples-0"][0]
+        number, one = 0, recorded.data["tuples-0"][0]
         steps = [step for step in trials[0].steps if one["id"] in dict(step.recalls)]
         followed = [
             step for step in steps if one["id"] in [step.recalls[i][0] for i in step.followed or ()]
         ]
-        assert data["uses"][number][:3] == [0, len(steps), len(followed)]
+        assert recorded.data["uses"][number][:3] == [0, len(steps), len(followed)]
 
-    def test_calls_stand_at_the_step_that_they_were_made_for(
-        self, data: dict[str, Any], recorded: Recorded
-    ) -> None:
+    def test_calls_stand_at_the_step_that_they_were_made_for(self, recorded: Recorded) -> None:
         calls = records.read(recorded.divided / "llm.jsonl", Call)
         by_key = {call.key: call for call in calls if call.role != "probe"}
         keys = [
             key
-            for entry in entries(data, recorded.divided)
+            for entry in entries(recorded.data, recorded.divided)
             for trial in entry["trials"]
             for step in [*trial["steps"], trial]
             for key in step.get("calls", [])
@@ -120,17 +90,15 @@ class TestEpisodes:
 
 
 class TestRuns:
-    def test_the_order_of_mention_is_kept_and_labels_differ(
-        self, data: dict[str, Any], recorded: Recorded
-    ) -> None:
-        runs = data["overview"]["runs"]
+    def test_the_order_of_mention_is_kept_and_labels_differ(self, recorded: Recorded) -> None:
+        runs = recorded.data["overview"]["runs"]
         assert [one["id"] for one in runs] == [run.name for run in recorded.all]
         labels = [one["label"] for one in runs]
         assert len(set(labels)) == 6
         assert labels[:2] == ["ldm generation=0", "ldm generation=1"]
 
-    def test_a_curve_has_a_point_for_each_generation(self, data: dict[str, Any]) -> None:
-        curve, iterations = data["overview"]["curves"]
+    def test_a_curve_has_a_point_for_each_generation(self, recorded: Recorded) -> None:
+        curve, iterations = recorded.data["overview"]["curves"]
         assert (curve["over"], iterations["over"]) == ("generation", "iteration")
         assert [point[1] for point in iterations["series"][0]["points"]] == [0, 1]
         (series,) = curve["series"]
@@ -160,10 +128,8 @@ class TestRuns:
         (series,) = curve["series"]
         assert [point[0] for point in series["points"]] == [5, 7]
 
-    def test_a_refinement_shows_goals_with_their_trees(
-        self, data: dict[str, Any], recorded: Recorded
-    ) -> None:
-        entry = entries(data, recorded.refinement)
+    def test_a_refinement_shows_goals_with_their_trees(self, recorded: Recorded) -> None:
+        entry = entries(recorded.data, recorded.refinement)
         assert len(entry) == 4
         for goal in entry:
             for tree in goal["trees"]:
@@ -204,11 +170,9 @@ class TestRuns:
 
 
 class TestPage:
-    def test_the_same_runs_give_the_same_bytes(
-        self, written: Path, recorded: Recorded, tmp_path: Path
-    ) -> None:
+    def test_the_same_runs_give_the_same_bytes(self, recorded: Recorded, tmp_path: Path) -> None:
         again = write_report(recorded.all, tmp_path / "again.html", trust=True)
-        assert again.read_bytes() == written.read_bytes()
+        assert again.read_bytes() == recorded.page.read_bytes()
 
     def test_no_text_of_a_record_stands_in_the_page_itself(self, tmp_path: Path) -> None:
         page = write_report([hostile_run(tmp_path)], tmp_path / "r.html").read_text("utf-8")
@@ -226,8 +190,8 @@ class TestPage:
         assert len(entry) == len(TEXTS) + 1
         assert all(one["trees"] == [] for one in entry)
 
-    def test_only_its_own_script_and_style_may_act(self, written: Path) -> None:
-        page = written.read_text("utf-8")
+    def test_only_its_own_script_and_style_may_act(self, recorded: Recorded) -> None:
+        page = recorded.page.read_text("utf-8")
         (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
         policy = unescape(policy)
         assert policy.startswith("default-src 'none'; ")

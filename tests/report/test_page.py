@@ -67,11 +67,13 @@ Open = Callable[..., Opened]
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Open]:
-    """`open_page(file, "#episodes")`; in the end nothing has asked for anything or complained."""
+def open_page(browser: Browser, recorded: Recorded) -> Iterator[Open]:
+    """`open_page("#episodes")`; in the end nothing has asked for anything or complained."""
     opened: list[Opened] = []
 
-    def opening(file: Path, address: str = "", size: tuple[int, int] = WIDE, **how: Any) -> Opened:
+    def opening(
+        address: str = "", file: Path | None = None, size: tuple[int, int] = WIDE, **how: Any
+    ) -> Opened:
         width, height = size
         page = browser.new_page(viewport={"width": width, "height": height}, **how)
         one = Opened(page)
@@ -85,7 +87,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
             ),
         )
         page.on("pageerror", lambda error: one.complaints.append(str(error)))
-        page.goto(file.as_uri() + address)
+        page.goto((file or recorded.page).as_uri() + address)
         page.wait_for_selector("html[data-ready]")
         opened.append(one)
         return one
@@ -96,11 +98,6 @@ def open_page(browser: Browser) -> Iterator[Open]:
         assert len(one.requests) == 1
         assert one.complaints == []
         one.page.close()
-
-
-@pytest.fixture(scope="module")
-def written(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(recorded.all, tmp_path_factory.mktemp("page") / "report.html", trust=True)
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +112,9 @@ def results(run: Path) -> list[EpisodeResult]:
 
 class TestOverview:
     def test_runs_stand_in_a_table_with_their_intervals(
-        self, open_page: Open, written: Path, recorded: Recorded
+        self, open_page: Open, recorded: Recorded
     ) -> None:
-        page = open_page(written)
+        page = open_page()
         rows = page.page.locator("table").first.locator("tbody tr").all_inner_texts()
         assert len(rows) == 6
         solved = sum(result.success for result in results(recorded.later))
@@ -125,8 +122,8 @@ class TestOverview:
         assert f"{100 * solved / 6:.1f} %" in mine
         assert "–" in mine
 
-    def test_charts_show_cost_and_what_runs_differ_by(self, open_page: Open, written: Path) -> None:
-        page = open_page(written)
+    def test_charts_show_cost_and_what_runs_differ_by(self, open_page: Open) -> None:
+        page = open_page()
         page.page.wait_for_selector(".chart canvas")
         assert page.page.locator(".chart canvas").count() == 3
         assert "Success over generation" in page.text()
@@ -136,9 +133,9 @@ class TestOverview:
 
 class TestFilters:
     def test_episodes_are_found_by_outcome_kind_agent_and_words(
-        self, open_page: Open, written: Path, recorded: Recorded
+        self, open_page: Open, recorded: Recorded
     ) -> None:
-        page = open_page(written, "#episodes")
+        page = open_page("#episodes")
         everyone = [result for run in (recorded.earlier, recorded.later) for result in results(run)]
         page.page.select_option("select[name=agent]", "ldm")
         count = f"{len(everyone)} episodes of"
@@ -156,7 +153,7 @@ class TestFilters:
         page.page.wait_for_selector("text=No episode fits")
 
     def test_a_tuple_leads_to_the_episodes_that_used_it(
-        self, open_page: Open, written: Path, recorded: Recorded
+        self, open_page: Open, recorded: Recorded
     ) -> None:
         from ldm.types import Trajectory
 
@@ -167,7 +164,7 @@ class TestFilters:
         ]
         used = trials[0].steps[0].recalls[0][0]
         count = sum(any(i == used for s in t.steps for i, _ in s.recalls) for t in trials)
-        page = open_page(written, f"#episodes?tuple={used}")
+        page = open_page(f"#episodes?tuple={used}")
         assert page.text("#results").startswith(f"{count} episode")
         page.go("#tuples")
         assert used not in page.text()  # folded
@@ -175,10 +172,8 @@ class TestFilters:
 
 
 class TestEpisode:
-    def test_each_step_says_why_it_was_taken(
-        self, open_page: Open, written: Path, recorded: Recorded
-    ) -> None:
-        page = open_page(written, "#episodes")
+    def test_each_step_says_why_it_was_taken(self, open_page: Open) -> None:
+        page = open_page("#episodes")
         page.page.locator("main table a").first.click()
         page.page.wait_for_selector(".timeline")
         assert "the vote decided" in page.text()
@@ -189,11 +184,9 @@ class TestEpisode:
         page.page.wait_for_selector(".recalls dl")
         assert "goal" in page.text(".recalls dl")
 
-    def test_a_deep_link_leads_to_the_step(
-        self, open_page: Open, written: Path, recorded: Recorded
-    ) -> None:
+    def test_a_deep_link_leads_to_the_step(self, open_page: Open, recorded: Recorded) -> None:
         task = results(recorded.earlier)[0].task.id
-        page = open_page(written, f"#episode?run={recorded.earlier.name}&task={task}&step=1")
+        page = open_page(f"#episode?run={recorded.earlier.name}&task={task}&step=1")
         assert page.page.locator(".step.chosen .label").inner_text() == "2"
         page.page.wait_for_selector(".step.chosen .recalls li")
         page.page.wait_for_function(
@@ -201,29 +194,27 @@ class TestEpisode:
         )
 
     def test_prompts_and_replies_are_folded_beside_the_step(
-        self, open_page: Open, written: Path, recorded: Recorded
+        self, open_page: Open, recorded: Recorded
     ) -> None:
         task = results(recorded.divided)[0].task.id
-        page = open_page(written, f"#episode?run={recorded.divided.name}&task={task}")
+        page = open_page(f"#episode?run={recorded.divided.name}&task={task}")
         assert page.page.locator(".call").count() > 1
         assert page.page.locator(".message").count() == 0
         page.page.locator(".call summary").last.click()
         page.page.wait_for_selector(".message.reply")
         assert "Fruit lies on shelves" in page.text(".message >> nth=0")
 
-    def test_the_tree_of_a_divided_task_is_drawn(
-        self, open_page: Open, written: Path, recorded: Recorded
-    ) -> None:
+    def test_the_tree_of_a_divided_task_is_drawn(self, open_page: Open, recorded: Recorded) -> None:
         task = results(recorded.divided)[0].task
-        page = open_page(written, f"#episode?run={recorded.divided.name}&task={task.id}")
+        page = open_page(f"#episode?run={recorded.divided.name}&task={task.id}")
         branches = page.page.locator(".branch").all_inner_texts()
         assert branches[0].startswith(task.goal)
         assert [text for text in branches if f"{task.goal}, really" in text]
 
     def test_an_exploration_shows_paths_pruned_ones_and_the_key_step(
-        self, open_page: Open, written: Path, recorded: Recorded
+        self, open_page: Open, recorded: Recorded
     ) -> None:
-        page = open_page(written, f"#episodes?run={recorded.refinement.name}&outcome=improved")
+        page = open_page(f"#episodes?run={recorded.refinement.name}&outcome=improved")
         page.page.locator("main table a").first.click()
         page.page.wait_for_selector(".tree")
         tried = page.page.locator(".branch").count()
@@ -236,9 +227,9 @@ class TestEpisode:
             assert page.page.locator(".branch").count() > tried
 
     def test_attempts_with_a_plan_show_what_was_learnt_of_them(
-        self, open_page: Open, written: Path, recorded: Recorded
+        self, open_page: Open, recorded: Recorded
     ) -> None:
-        page = open_page(written)
+        page = open_page()
         assert "X_2" in page.text()
         assert "Wash it at the sink" in page.text()  # the last plan, which is open
         assert "Success over iteration" in page.text()
@@ -248,44 +239,41 @@ class TestEpisode:
         page.page.wait_for_selector(".timeline")
         assert "flaw" in page.text()
 
-    def test_what_is_not_there_is_said(self, open_page: Open, written: Path) -> None:
-        assert "no such episode" in open_page(written, "#episode?run=none&task=none").text()
+    def test_what_is_not_there_is_said(self, open_page: Open) -> None:
+        assert "no such episode" in open_page("#episode?run=none&task=none").text()
 
 
-class TestSideBySide:
-    def test_two_runs_stand_beside_each_other_from_where_they_part(
-        self, open_page: Open, written: Path, recorded: Recorded
-    ) -> None:
-        from ldm.types import Trajectory
+def test_two_runs_stand_beside_each_other_from_where_they_part(
+    open_page: Open, recorded: Recorded
+) -> None:
+    from ldm.types import Trajectory
 
-        runs = (recorded.earlier, recorded.control)
-        first, second = (records.read(run / "trajectories.jsonl", Trajectory)[0] for run in runs)
-        pairs = zip(first.steps, second.steps, strict=False)
-        alike = [(a.action, a.observation) == (b.action, b.observation) for a, b in pairs].index(
-            False
-        )
-        task = first.task.id
-        address = f"#compare?left={runs[0].name}&right={runs[1].name}&task={task}"
-        page = open_page(written, address)
-        labels = page.page.locator(".side >> nth=0").locator(".label.number").all_inner_texts()
-        assert labels[0] == str(alike + 1)
-        assert page.page.locator(".side").count() == 2
+    runs = (recorded.earlier, recorded.control)
+    first, second = (records.read(run / "trajectories.jsonl", Trajectory)[0] for run in runs)
+    pairs = zip(first.steps, second.steps, strict=False)
+    alike = [(a.action, a.observation) == (b.action, b.observation) for a, b in pairs].index(False)
+    task = first.task.id
+    address = f"#compare?left={runs[0].name}&right={runs[1].name}&task={task}"
+    page = open_page(address)
+    labels = page.page.locator(".side >> nth=0").locator(".label.number").all_inner_texts()
+    assert labels[0] == str(alike + 1)
+    assert page.page.locator(".side").count() == 2
 
 
 class TestAppearance:
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_nothing_is_wider_than_a_phone(
-        self, open_page: Open, written: Path, recorded: Recorded, scheme: str
+        self, open_page: Open, recorded: Recorded, scheme: str
     ) -> None:
-        page = open_page(written, "", NARROW, color_scheme=scheme)
+        page = open_page(size=NARROW, color_scheme=scheme)
         task = results(recorded.divided)[0].task.id
         episode = f"#episode?run={recorded.divided.name}&task={task}"
         for address in ("#overview", "#episodes", "#tuples", "#compare", episode):
             page.go(address)
             assert page.width <= NARROW[0], address
 
-    def test_colours_can_be_chosen(self, open_page: Open, written: Path) -> None:
-        page = open_page(written, color_scheme="light")
+    def test_colours_can_be_chosen(self, open_page: Open) -> None:
+        page = open_page(color_scheme="light")
         colour = "getComputedStyle(document.body).backgroundColor"
         light = page.page.evaluate(colour)
         page.page.click("#theme")
@@ -296,7 +284,7 @@ class TestAppearance:
 
 class TestHostileTexts:
     def test_no_text_acts(self, open_page: Open, hostile: Path) -> None:
-        page = open_page(hostile)
+        page = open_page(file=hostile)
         for address in ("#overview", "#episodes", "#tuples"):
             page.go(address)
         for number in range(len(TEXTS)):
@@ -314,7 +302,7 @@ class TestHostileTexts:
         assert page.page.locator("main script, main img").count() == 0
 
     def test_what_acts_unseen_becomes_visible(self, open_page: Open, hostile: Path) -> None:
-        page = open_page(hostile, "#episodes")
+        page = open_page("#episodes", hostile)
         text = page.text()
         assert "‹U+202E›" in text
         assert "␛[2J" in text
@@ -322,7 +310,7 @@ class TestHostileTexts:
     def test_a_line_of_a_megabyte_is_shown_in_part_and_then_whole(
         self, open_page: Open, hostile: Path
     ) -> None:
-        page = open_page(hostile, "#episodes")
+        page = open_page("#episodes", hostile)
         page.page.locator("main table a").nth(len(TEXTS)).click()
         page.page.wait_for_selector(".timeline")
         observation = page.page.locator(".timeline .seen").last
@@ -332,7 +320,7 @@ class TestHostileTexts:
         assert page.width <= WIDE[0]
 
     def test_the_page_may_not_reach_anything(self, open_page: Open, hostile: Path) -> None:
-        page = open_page(hostile)
+        page = open_page(file=hostile)
         outcome = page.page.evaluate(
             """async () => {
               const refused = [];

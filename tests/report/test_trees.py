@@ -1,7 +1,5 @@
 """Trees as reports draw them: of searches and of explorations."""
 
-from __future__ import annotations
-
 from ldm.agents import Resources
 from ldm.agents.lats import REPORTING, LatsAgent, LatsOptions
 from ldm.episode import run_episode

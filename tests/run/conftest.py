@@ -1,7 +1,5 @@
 """Experiments from Python, in a directory of their own, with an embedder that takes no time."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

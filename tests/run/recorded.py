@@ -1,7 +1,5 @@
 """What runs and memories hold, without what differs from one time or place to the next."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

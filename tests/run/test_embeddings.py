@@ -1,7 +1,5 @@
 """Experiments embed a text once: vectors are kept in the runtime's folder, and change nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Episodes as lines: bounded, and each step with who decided it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ldm.run.reading import Bounds, RecordedEpisode, episode_lines

@@ -1,17 +1,17 @@
-"""What an evaluation is multiplied by, and under which labels the reports stand."""
+"""What an evaluation is multiplied by, under which labels reports stand, what all will cost."""
 
-from __future__ import annotations
-
+import math
+import random
 from dataclasses import replace
 
 import pytest
 
 from ldm.config import Evaluate
-from ldm.run.grid import Grid, labels, say_limits
+from ldm.run.grid import Grid, extrapolate, labels, say_limits
 from ldm.run.runtime import Runtime
 
 SPEC = Evaluate("tests.toy:ToyEnv", "test")
-ADEPT, QUITTER = "tests.integration.agents:Adept", "tests.integration.agents:Quitter"
+ADEPT = "tests.integration.agents:Adept"
 MINDFUL = "tests.integration.agents:Mindful"
 SWEPT = "ldm k=1; ldm k=2; ldm control=none k=1; ldm control=none k=2"
 
@@ -88,3 +88,28 @@ def test_limits_hold_for_each_run_that_calls_a_model(agents: tuple[str, ...], sa
     say_limits(specs, Runtime(message=messages.append))
     expected = "--models.max-usd, --models.max-calls: the limit applies to each of 2 runs."
     assert messages == [expected] * said
+
+
+def test_without_a_spread_the_rest_is_like_what_was_measured() -> None:
+    assert extrapolate([1.0, 2.0, 3.0], 3) == (6.0, 6.0, 6.0)  # all is measured
+    assert extrapolate([2.0], 10) == (20.0, 2.0, None)  # one says nothing of the spread
+    assert extrapolate([5.0] * 4, 10) == (50.0, 50.0, 50.0)
+
+
+def test_the_interval_is_students_for_the_sum_of_the_rest() -> None:
+    expected, low, high = extrapolate([1.0, 3.0], 4)
+    # Two are left; s = sqrt(2), its factor sqrt(2 + 4 / 2), and t(0.975; 1) = 12.7062.
+    assert expected == 8.0
+    assert high == pytest.approx(8.0 + 12.7062 * math.sqrt(2) * 2, rel=1e-4)
+    assert low == 4.0  # no total is below what is spent already
+
+
+def test_the_interval_holds_the_total_about_as_often_as_it_says() -> None:
+    generator = random.Random(7)
+    held = 0
+    for _ in range(400):
+        costs = [generator.gauss(10.0, 2.0) for _ in range(60)]
+        _, low, high = extrapolate(costs[:6], 60)
+        assert high is not None
+        held += low <= sum(costs) <= high
+    assert 0.92 <= held / 400 <= 0.98

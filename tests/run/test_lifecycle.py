@@ -1,8 +1,7 @@
-"""What is started from Python goes on from the command line, and the other way round."""
-
-from __future__ import annotations
+"""Python and the command line do the same, and what one has begun the other goes on with."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,7 @@ from ldm.run.engine import recorded_spec
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
 from tests.agents import cook
-from tests.cli.conftest import run_command
+from tests.cli.conftest import run as run_command
 from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
 from tests.run.recorded import (
@@ -127,9 +126,9 @@ class TestPlans:
         requests = [json.dumps(body) for body in server.bodies]
         assert len(requests) > calls
         assert len(set(requests)) == len(requests)  # nothing is paid twice
-        file = place / "plans" / "alfworld-heat.json"
+        file = Path("plans/alfworld-heat.json")
         interrupted = comparable(file.read_text(), place)
-        ldm.optimize_plan(spec, runtime=replace(runtime, runs=place / "whole"))
+        ldm.optimize_plan(spec, runtime=replace(runtime, runs=Path("whole")))
         assert interrupted == comparable(file.read_text(), place)
 
 
@@ -240,3 +239,36 @@ class TestRefusals:
         with pytest.raises(LeakageError, match="train/"):
             ldm.evaluate(shed, runtime=quiet)
         assert not Path("runs").exists()
+
+
+COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")
+
+
+@pytest.mark.slow
+def test_commands_and_functions_leave_the_same_bytes(
+    place: Path, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commands() -> None:
+        run_command("build-memory", "data").done()
+        run_command("refine", *COMMON, "--env.shelves", "8", "--depth", "12").done()
+        options = ("--env.shelves", "5", "--agent.budget", "12", "--limit", "4")
+        compared = ("--generation", "0,newest", "--control", "random")
+        run_command("eval", *COMMON, *options, *compared).done()
+
+    def functions() -> None:
+        runtime = Runtime(workers=1)
+        ldm.build_memory("data")
+        assert ldm.refine(REFINEMENT, runtime=runtime).generation is not None
+        grid = Grid(generations=(0,), control="random")
+        assert len(ldm.evaluate_all(EVALUATION, grid, runtime=runtime)) == 3
+
+    left = []
+    for way in (commands, functions):
+        (there := place / way.__name__).mkdir()
+        shutil.copytree(built / "data", there / "data")
+        monkeypatch.chdir(there)
+        way()
+        left.append((memory(there), files(there / "runs", there)))
+    assert left[0] == left[1]
+    names = {name.rpartition("/")[2] for name, _ in left[0][1]}
+    assert names >= {"run.json", "trees.jsonl", "episodes.jsonl", "trajectories.jsonl"}

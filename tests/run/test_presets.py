@@ -1,10 +1,8 @@
 """Presets: the files that ship, what a file may hold, and what a preset comes to."""
 
-from __future__ import annotations
-
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,10 +43,13 @@ def trusting() -> Runtime:
     return Runtime(workers=1, trust=True)
 
 
-def planned(
-    path: Path, runtime: Runtime, grid: Grid | None = None, **changes: Any
-) -> ResolvedPreset:
-    return resolve_preset(read(path), changes, grid or Grid(), runtime)
+Planned = Callable[..., ResolvedPreset]
+
+
+@pytest.fixture
+def planned(toy: Path, trusting: Runtime) -> Planned:
+    """`planned(limit=2)` is what the toy preset comes to with these changes."""
+    return lambda grid=None, **changes: resolve_preset(read(toy), changes, grid or Grid(), trusting)
 
 
 def written(row: Row) -> str:
@@ -212,8 +213,8 @@ class TestWhatIsWrongInAFile:
 
 
 class TestWhatItComesTo:
-    def test_a_spec_for_every_row_with_an_agent(self, toy: Path, trusting: Runtime) -> None:
-        result = planned(toy, trusting)
+    def test_a_spec_for_every_row_with_an_agent(self, planned: Planned) -> None:
+        result = planned()
         chance, expert, twice = result.specs
         assert (chance.agent.name, chance.limit, chance.split) == ("random", 4, "test")
         assert chance.env.options == {"shelves": 4}
@@ -222,14 +223,12 @@ class TestWhatItComesTo:
         assert twice.agent.options == {"trials": 2}
         assert result.counterparts == (("Chance",), ("Expert",), ("Twice",))
         assert result.overridden == ()
-        assert planned(toy, trusting, split="test", agent={"budget": 12}).overridden == ()
+        assert planned(split="test", agent={"budget": 12}).overridden == ()
 
-    def test_changes_win_and_are_named_with_what_they_replace(
-        self, toy: Path, trusting: Runtime
-    ) -> None:
+    def test_changes_win_and_are_named_with_what_they_replace(self, planned: Planned) -> None:
         options = {"agent": {"trials": 3}, "env": {"shelves": 4, "tasks": 6}}
         changes: dict[str, Any] = {"split": "train", "limit": 2, "memory": "/elsewhere", **options}
-        result = planned(toy, trusting, **changes)
+        result = planned(**changes)
         assert len(result.specs) == 2  # the expert's rows have become the same
         assert result.counterparts[1] == ("Expert", "Twice")
         assert result.specs[0].agent.options == {"budget": 12}
@@ -241,38 +240,36 @@ class TestWhatItComesTo:
             "split train (preset: test)",
         )
 
-    def test_agents_choose_rows_and_others_stand_beside_them(
-        self, toy: Path, trusting: Runtime
-    ) -> None:
-        result = planned(toy, trusting, Grid(("random", "tests.integration.agents:Quitter")))
+    def test_agents_choose_rows_and_others_stand_beside_them(self, planned: Planned) -> None:
+        result = planned(Grid(("random", "tests.integration.agents:Quitter")))
         names = [spec.agent.name.rpartition(":")[2] for spec in result.specs]
         assert names == ["random", "Quitter"]
         assert result.counterparts == (("Chance",), ())
         assert result.specs[1].env.options == {"shelves": 4}
         assert result.overridden == ()
 
-    def test_the_environment_cannot_be_another(self, toy: Path, trusting: Runtime) -> None:
+    def test_the_environment_cannot_be_another(self, planned: Planned) -> None:
         with pytest.raises(LdmError, match=r"is of tests\.toy:ToyEnv, not of alfworld"):
-            planned(toy, trusting, env="alfworld")
+            planned(env="alfworld")
 
     def test_the_tasks_of_a_preset_are_those_of_its_split(
-        self, toy: Path, trusting: Runtime
+        self, toy: Path, planned: Planned
     ) -> None:
         toy.write_text(TOY.replace("limit = 4", 'tasks = ["test/wash-1", "test/fetch-2"]'))
-        assert planned(toy, trusting).specs[0].tasks == ("test/wash-1", "test/fetch-2")
-        elsewhere = planned(toy, trusting, split="train")
+        assert planned().specs[0].tasks == ("test/wash-1", "test/fetch-2")
+        elsewhere = planned(split="train")
         assert elsewhere.specs[0].tasks == ()
         assert "tasks all (preset: test/wash-1,test/fetch-2)" in elsewhere.overridden
 
-    def test_rows_ask_for_generations_of_the_memory(self, toy: Path, trusting: Runtime) -> None:
+    def test_rows_ask_for_generations_of_the_memory(self, toy: Path, planned: Planned) -> None:
         toy.write_text(TOY + BEFORE_AND_AFTER)
-        result = planned(toy, trusting, Grid(("ldm",)))
+        result = planned(Grid(("ldm",)))
         assert [spec.generation for spec in result.specs] == [0, None]
         assert result.counterparts == (("Before",), ("After",))
-        plan = planned(toy, trusting, Grid(("ldm",)), generation=0)
+        plan = planned(Grid(("ldm",)), generation=0)
         assert plan.counterparts == (("Before",),)
         assert not plan.overridden  # one of its own
-        plan = planned(toy, trusting, Grid(("ldm",)), generation=3)
+        plan = planned(Grid(("ldm",)), generation=3)
         assert "generation 3 (preset: 0, newest)" in plan.overridden
 
 

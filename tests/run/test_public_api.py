@@ -1,7 +1,5 @@
 """`import ldm` offers the public API: at once, typed and documented."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from typing import get_type_hints
@@ -14,16 +12,22 @@ from tests.processes import printed
 HEAVY = ("chromadb", "torch", "sentence_transformers", "openai", "polars", "sklearn", "typer")
 
 
+#: What people do, and what is not loaded for it: it takes longer than most commands.
+UNLOADED = {
+    "import ldm; assert ldm.__version__ and 'evaluate' in dir(ldm)": ("ldm.run", *HEAVY),
+    "import ldm; ldm.Evaluate('alfworld'), ldm.Runtime(), ldm.Section('ldm')": HEAVY,
+    "import ldm.llm.client, ldm.llm.meter, ldm.llm.service": ("genai_prices",),
+    "from ldm.embed import load_embedder as load; load().embed(['a'])": (
+        *("sentence_transformers", "transformers"),
+    ),
+}
+
+
 @pytest.mark.process
-def test_importing_it_loads_nothing_heavy() -> None:
-    program = f"""
-import sys, ldm
-assert ldm.__version__ and "evaluate" in dir(ldm) and "ldm.run" not in sys.modules
-print([name for name in {HEAVY!r} if name in sys.modules])
-ldm.Evaluate("alfworld"), ldm.Runtime(), ldm.Section("ldm")
-print([name for name in {HEAVY!r} if name in sys.modules])
-"""
-    assert printed(program) == "[]\n[]\n"
+@pytest.mark.parametrize("use", UNLOADED)
+def test_nothing_heavy_is_loaded_before_it_is_used(use: str) -> None:
+    program = f"{use}\nimport sys; print([one for one in {UNLOADED[use]} if one in sys.modules])"
+    assert printed(program) == "[]\n"
 
 
 @pytest.mark.parametrize("name", ldm.__all__)

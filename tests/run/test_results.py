@@ -1,7 +1,5 @@
 """Scores are told where they say more than successes do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Evaluations: every task once, whatever happens, and files that can be rebuilt."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Experiments are quiet, ask the environment nothing, and tell what happens to their callbacks."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -94,17 +92,16 @@ def test_the_server_is_the_runtime_s(
     assert fake.headers[-1]["authorization"] == "Bearer a-key"
 
 
-class TestCallbacks:
-    def test_of_evaluations(self, remembering: Path) -> None:
-        recorder = Recorder()
-        reports = ldm.evaluate_all(
-            EVALUATION, Grid(control="none"), runtime=recorder.runtime(runs=Path("elsewhere"))
-        )
-        labels = [(label, total) for label, total, _ in recorder.played]
-        assert labels == [("ldm on ToyEnv", 4), ("ldm control=none on ToyEnv", 4)]
-        assert [report.results for report in reports] == [tuple(x[2]) for x in recorder.played]
-        assert only_run("ToyEnv-test-ldm-", Path("elsewhere"))
-        assert not Path("runs").exists()
+def test_callbacks_hear_of_every_episode(remembering: Path) -> None:
+    recorder = Recorder()
+    reports = ldm.evaluate_all(
+        EVALUATION, Grid(control="none"), runtime=recorder.runtime(runs=Path("elsewhere"))
+    )
+    labels = [(label, total) for label, total, _ in recorder.played]
+    assert labels == [("ldm on ToyEnv", 4), ("ldm control=none on ToyEnv", 4)]
+    assert [report.results for report in reports] == [tuple(x[2]) for x in recorder.played]
+    assert only_run("ToyEnv-test-ldm-", Path("elsewhere"))
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,14 @@
-"""Which tasks an evaluation takes, and what it must not have seen."""
-
-from __future__ import annotations
+"""Which tasks an evaluation takes, what it must not have seen, and what memories are built from."""
 
 from collections import Counter
 
 import pytest
 
 from ldm.errors import LdmError, LeakageError
+from ldm.run.building import drawn_per_kind
 from ldm.run.selection import check_leakage, select
 from ldm.types import Task
-from tests.toy import ToyEnv
+from tests.toy import ToyEnv, ToyOptions, expert_trajectories
 
 TASKS = [
     Task(f"{kind}-{number}", "house", "test", "a goal", kind)
@@ -77,3 +76,20 @@ class TestLeakage:
         check_leakage(["goal 1"], [task])
         with pytest.raises(LeakageError, match="product 7"):
             check_leakage(["product 7"], [task])
+
+
+EPISODES = expert_trajectories(options=ToyOptions(tasks=12))
+
+
+class TestDrawing:
+    """Which recorded trajectories a memory is built from."""
+
+    def test_takes_as_many_of_each_kind_and_whole_what_has_fewer(self) -> None:
+        drawn = drawn_per_kind(EPISODES, 2)
+        assert kinds_of(tuple(t.task for t in drawn)) == {"fetch": 2, "wash": 2}
+        assert len(drawn_per_kind(EPISODES, 100)) == len(EPISODES)
+
+    def test_goes_by_the_seed_and_not_by_their_order(self) -> None:
+        ids = {seed: [t.id for t in drawn_per_kind(EPISODES, 3, seed)] for seed in range(4)}
+        assert [t.id for t in drawn_per_kind(EPISODES[::-1], 3, 0)] == ids[0]
+        assert len({tuple(drawn) for drawn in ids.values()}) > 1

@@ -1,7 +1,5 @@
 """A server of a memory in this process, on a port of its own."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """A memory that agents in other processes use: over MCP with the official client, and as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -28,7 +26,7 @@ from ldm.errors import LdmError
 from ldm.memory.folding import FIRST
 from ldm.memory.growing import GrowingMemory
 from ldm.serve.operations import Tokens
-from tests.cli.conftest import Run
+from tests.cli.conftest import run
 from tests.embedder import BagOfWords
 from tests.serve.conftest import ALL, SCOPES, A, B
 
@@ -324,7 +322,7 @@ def test_a_file_of_tokens_is_checked(tmp_path: Path, content: str, problem: str)
         (["--http", "nowhere"], "is no address"),
     ],
 )
-def test_the_command_says_how_to_serve(run: Run, arguments: list[str], problem: str) -> None:
+def test_the_command_says_how_to_serve(arguments: list[str], problem: str) -> None:
     run("serve", *arguments).refused(problem)
 
 

@@ -1,7 +1,5 @@
 """A recorded run is believed if its environment says again what its records say."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

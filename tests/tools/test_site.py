@@ -1,7 +1,5 @@
 """The reference of the documentation site holds every public name, with a docstring."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import runpy

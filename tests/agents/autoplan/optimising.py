@@ -1,7 +1,5 @@
 """An optimisation of a plan in a run, as the engine carries it out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,20 +11,14 @@ from ldm.types import Task
 
 
 def optimise(
-    run: Run,
-    build: Callable[[], AttemptSetup],
-    pool: Sequence[Task],
-    settings: AutoPlanSettings,
-    *,
-    workers: int = 1,
-    on_result: Callable[[Experience], None] = lambda _: None,
+    run: Run, build: Callable[[], AttemptSetup], pool: Sequence[Task], settings: AutoPlanSettings
 ) -> tuple[str, list[Iteration]]:
     """Return the last plan and how it came about."""
 
     def setup() -> AttemptSetup:
         return replace(build(), settings=settings)
 
-    with Session(run, setup, workers, "threads").working() as session:
+    with Session(run, setup, 1, "threads").working() as session:
         state = Optimisation(session.setup(), tuple(pool), settings.iterations)
-        session.map(Collector, state.turns, Experience, on_result)
+        session.map(Collector, state.turns, Experience, lambda _: None)
     return state.plan, state.iterations

@@ -1,7 +1,5 @@
 """AutoPlan's agent: plans from files, thoughts and actions, sources that may not be evaluated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -115,14 +113,13 @@ class TestPlaying:
         assert "left out" in llm.prompts[-1]
 
 
-class TestWhatItIsShown:
-    def test_does_not_say_that_a_microwave_heats(self) -> None:
-        """The paper's agent has to discover that (its Figure 4)."""
-        card = ALFWORLD.bare()
-        texts = " ".join([card.rules, *card.actions])
-        secrets = ("microwave", "fridge", "sinkbasin", "lamp", "knife", "closed", "at most one")
-        assert not [word for word in secrets if word in texts]
-        assert [word for word in secrets if word in " ".join([ALFWORLD.rules, *ALFWORLD.actions])]
+def test_what_it_is_shown_does_not_say_that_a_microwave_heats() -> None:
+    """The paper's agent has to discover that (its Figure 4)."""
+    card = ALFWORLD.bare()
+    texts = " ".join([card.rules, *card.actions])
+    secrets = ("microwave", "fridge", "sinkbasin", "lamp", "knife", "closed", "at most one")
+    assert not [word for word in secrets if word in texts]
+    assert [word for word in secrets if word in " ".join([ALFWORLD.rules, *ALFWORLD.actions])]
 
 
 class TestReading:

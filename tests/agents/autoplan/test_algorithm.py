@@ -4,8 +4,6 @@ What is asked in which order, and what each request shows: P_j is the task, X_i 
 history, R the reward.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,18 +1,15 @@
 """AutoPlan's optimisation: a plan for heating is mended, recorded and taken up again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, cleaned, draw
-from ldm.agents.autoplan.plans import Experience
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.llm import LLM
-from ldm.runs import Manifest, Run, create, open_run
+from ldm.runs import Manifest, Run, create
 from ldm.types import Task
 from tests.agents.autoplan.optimising import optimise
 from tests.agents.cook import cook
@@ -100,16 +97,6 @@ class TestExperiences:
         # In both iterations both tasks are played, and no two calls share a draw.
         assert len({s.sample for _, s in llm.requests}) == len(llm.requests)
 
-    def test_do_not_depend_on_the_number_of_workers(self, tmp_path: Path) -> None:
-        outcomes = []
-        for workers in (1, 3):
-            run = create(tmp_path, (str(workers),), Manifest("autoplan", {}, {}))
-            kitchen = Kitchen(cook())
-            settings = replace(SETTINGS, steps=12)
-            plan, history = optimise(run, kitchen, kitchen.pool(), settings, workers=workers)
-            outcomes.append((plan, [[_timeless(e) for e in i.experiences] for i in history]))
-        assert outcomes[0] == outcomes[1]
-
     def test_that_all_fail_stop_the_optimisation(self, run: Run) -> None:
         llm = cook()
         llm._room = 10
@@ -118,63 +105,12 @@ class TestExperiences:
             optimise(run, kitchen, kitchen.pool(), SETTINGS)
 
 
-def _timeless(one: Experience) -> Experience:
-    return replace(one, result=replace(one.result, seconds=0.0))
-
-
 def test_batches_depend_on_seed_and_number_alone() -> None:
     pool = Kitchen(cook()).pool(size=10)
     assert draw(pool, SETTINGS, 0, 1) == draw(pool[::-1], SETTINGS, 0, 1)
     batches = [draw(pool, SETTINGS, seed, n) for seed in (0, 1) for n in (0, 1)]
     assert all(len({task.id for task in batch}) == 2 for batch in batches)
     assert len({tuple(task.id for task in batch) for batch in batches}) > 1
-
-
-class Killed(Exception):
-    pass
-
-
-class TestResuming:
-    def test_repeats_no_finished_attempt(self, run: Run) -> None:
-        kitchen = Kitchen(cook())
-        finished: list[int] = []
-
-        def stop(one: Experience) -> None:
-            finished.append(one.index)
-            if len(finished) == 3:
-                raise Killed
-
-        with pytest.raises(Killed):
-            optimise(run, kitchen, kitchen.pool(), SETTINGS, on_result=stop)
-        again = cook()
-        indices: list[int] = []
-        plan, history = optimise(
-            open_run(str(run.directory), run.directory.parent),
-            Kitchen(again),
-            kitchen.pool(),
-            SETTINGS,
-            on_result=lambda one: indices.append(one.index),
-        )
-        assert indices == [0, 1, 2, 3]
-        assert [i.success for i in history] == [0, 1]
-        openings = {m[-1].content for m, _ in again.requests if "<so-far>" in m[-1].content}
-        goals = {e.result.task.goal for e in history[1].experiences[1:]}
-        assert all(any(goal in prompt for goal in goals) for prompt in openings)
-        assert "microwave" in plan
-
-    def test_goes_on_from_the_first_iteration_that_was_made_to_tell_the_cost(
-        self, run: Run
-    ) -> None:
-        kitchen = Kitchen(cook())
-        _, (first,) = optimise(run, kitchen, kitchen.pool(), replace(SETTINGS, iterations=1))
-        assert len(first.experiences) == SETTINGS.batch
-        assert first.usage.calls == 1
-        again = cook()
-        _, history = optimise(run, Kitchen(again), kitchen.pool(), SETTINGS)
-        assert history[0] == first
-        played = [m[-1].content for m, _ in again.requests if "<so-far>" in m[-1].content]
-        goals = {e.result.task.goal for e in history[1].experiences}
-        assert all(any(goal in prompt for goal in goals) for prompt in played)
 
 
 class TestTheReplyToARequestForAPlan:

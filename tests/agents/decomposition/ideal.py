@@ -1,7 +1,5 @@
 """Ideal models for agents that divide: they know what they can do, and how to divide the rest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """ADaPT's recursion: depths, And and Or, budgets, strengths, two models, and the record."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence
@@ -53,23 +51,22 @@ class TestTheRecursion:
         assert [child.success for child in tree.children] == [True, False]
 
 
-class TestWhatIsHandedOn:
-    def test_the_last_action_that_worked_and_the_same_to_all_alternatives(self) -> None:
-        can = {"a": ["go to shelf 1", "go to nowhere"], "d": ["go to sink"], "e": ["go to shelf 2"]}
-        order = "1 AND (2 OR 3 OR 4) AND 5"
-        ideal = Ideal(can, {GOAL: plan(order, "a", "b", "c", "d", "e")})
-        llm = ideal.model()
-        play(ENV, TASK, llm, d_max=2)
-        executors = [p for p in llm.prompts if "<so-far>" in p]
-        contexts = {block("task", p): block("before", p) for p in executors}
-        assert contexts == {
-            GOAL: "",
-            "a": "",
-            "b": "go to shelf 1",
-            "c": "go to shelf 1",
-            "d": "go to shelf 1",
-            "e": "go to sink",
-        }
+def test_handed_on_is_the_last_action_that_worked_and_the_same_to_all_alternatives() -> None:
+    can = {"a": ["go to shelf 1", "go to nowhere"], "d": ["go to sink"], "e": ["go to shelf 2"]}
+    order = "1 AND (2 OR 3 OR 4) AND 5"
+    ideal = Ideal(can, {GOAL: plan(order, "a", "b", "c", "d", "e")})
+    llm = ideal.model()
+    play(ENV, TASK, llm, d_max=2)
+    executors = [p for p in llm.prompts if "<so-far>" in p]
+    contexts = {block("task", p): block("before", p) for p in executors}
+    assert contexts == {
+        GOAL: "",
+        "a": "",
+        "b": "go to shelf 1",
+        "c": "go to shelf 1",
+        "d": "go to shelf 1",
+        "e": "go to sink",
+    }
 
 
 class TestLimits:
@@ -132,27 +129,26 @@ class TestThePlanner:
             assert len(set(crafts)) <= 1
 
 
-class TestJudging:
-    @pytest.mark.parametrize(
-        ("reply", "ending"),
-        [
-            ("LA19BEE62A\ntask completed", "completed"),
-            ("None of them fits.\nTask failed.", "failed"),
-            ("task completed? No: task failed", "failed"),
-            ("It is red.", "failed"),
-            ("", "failed"),
-        ],
-    )
-    def test_a_look_decides_and_takes_one_step(self, reply: str, ending: str) -> None:
-        env = WebShop()
-        task = env.tasks("demo_test")[0]
-        plans = {task.goal: plan("1", "Match: is it red?")}
-        ideal = Ideal({}, plans, {"Match: is it red?": reply})
-        result, tree, trial = play(env, task, ideal.model(), d_max=2)
-        (child,) = tree.children
-        assert (child.mode, child.executor, child.steps) == ("judge", ending, 1)
-        assert result.env_steps == 0
-        assert len(trial.steps) == 1
+@pytest.mark.parametrize(
+    ("reply", "ending"),
+    [
+        ("LA19BEE62A\ntask completed", "completed"),
+        ("None of them fits.\nTask failed.", "failed"),
+        ("task completed? No: task failed", "failed"),
+        ("It is red.", "failed"),
+        ("", "failed"),
+    ],
+)
+def test_a_look_decides_and_takes_one_step(reply: str, ending: str) -> None:
+    env = WebShop()
+    task = env.tasks("demo_test")[0]
+    plans = {task.goal: plan("1", "Match: is it red?")}
+    ideal = Ideal({}, plans, {"Match: is it red?": reply})
+    result, tree, trial = play(env, task, ideal.model(), d_max=2)
+    (child,) = tree.children
+    assert (child.mode, child.executor, child.steps) == ("judge", ending, 1)
+    assert result.env_steps == 0
+    assert len(trial.steps) == 1
 
 
 @pytest.mark.parametrize(

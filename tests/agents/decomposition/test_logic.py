@@ -1,7 +1,5 @@
 """The parser of ADaPT's plans: what is meant is read, whatever noise is around it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 

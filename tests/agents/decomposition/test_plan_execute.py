@@ -1,7 +1,5 @@
 """Plan-and-Execute: one detailed plan, whose steps go to executors by its logic and no deeper."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ideal models reproduce the traces of the ADaPT paper in its three environments."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,8 +1,12 @@
-from __future__ import annotations
+"""What a check of official games reports, from Python and by `ldm data`."""
 
+import json
 from pathlib import Path
 
+import pytest
+
 from ldm.envs.alfworld import data
+from tests.cli.conftest import run
 from tests.envs.alfworld.test_environment import make_game
 
 UNKNOWN = "unknown task kind in the folder name"
@@ -41,3 +45,17 @@ def test_a_check_names_every_damaged_file_and_counts_what_is_left_out(tmp_path: 
         (f"{PICK}-8", 1, "grammar", "the grammar places objects with the verb 'drop'"),
         (f"{PICK}-9", 1, "", "not JSON"),
     ]  # fmt: skip
+
+
+def test_a_check_prints_counts_and_problems_and_fails_with_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_game(tmp_path, "valid_seen", f"{PICK}-1/trial_1")
+    run("data", "alfworld", tmp_path).done("valid seen: tasks=1, pick=1,", "0 problems")
+    for number in range(25):
+        make_game(tmp_path, "train", f"{PICK}-{number}/trial_1").write_text("oops")
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    done = run("data", "alfworld").refused()
+    assert f"{PICK}-0/trial_1/game.tw-pddl:1: not JSON" in done.out
+    assert "and 5 more" in done.out
+    assert len(json.loads(run("data", "alfworld", "--json").out)["problems"]) == 25

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +14,6 @@ from ldm.envs.alfworld.games import FILE, KINDS, own_games
 from ldm.errors import LdmError
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
-from tests.processes import printed
 from tools.alfworld.official_engine import as_data
 from tools.alfworld.replay import replay
 
@@ -204,15 +201,6 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
         fresh.tasks("train")
     with pytest.raises(LdmError, match=rf"{FILE}:2: not JSON"):
         fresh.reset(task)
-
-
-def test_playing_imports_no_simulator() -> None:
-    code = (
-        "import sys; from ldm.envs import load_env; env = load_env('alfworld')();"
-        "env.reset(env.tasks('demo_test')[0]); env.step('look');"
-        "print(sorted({'textworld', 'alfworld', 'fast_downward', 'torch'} & set(sys.modules)))"
-    )
-    assert printed(code) == "[]\n"
 
 
 def test_an_imported_opening_equals_that_of_the_game(shared_data: Path) -> None:

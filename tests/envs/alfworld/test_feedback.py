@@ -1,7 +1,5 @@
 """Fine-grained feedback (AutoPlan's Table 6): each kind on real games, and true in every case."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

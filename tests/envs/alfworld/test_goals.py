@@ -1,7 +1,5 @@
 """Goal conditions against a brute-force reading of the same formula."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,9 +1,13 @@
-from __future__ import annotations
+"""Rules and problems in PDDL: read, and refused by name where an engine does not know them."""
+
+from dataclasses import replace
 
 import pytest
 
+from ldm.envs.alfworld.feedback import FastEngine
 from ldm.envs.alfworld.games import (
     OWN_RULES,
+    Game,
     UnknownRules,
     own_games,
     parse,
@@ -11,7 +15,9 @@ from ldm.envs.alfworld.games import (
     read_rules,
     typed,
 )
+from ldm.errors import LdmError
 from tools.alfworld.official_engine import as_data
+from tools.alfworld.solver import plan
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +83,32 @@ def test_other_rules_are_refused_by_name(installed: dict[str, str]) -> None:
         read_rules(domain.replace("(:action look", "(:thing look"), grammar)
     with pytest.raises(UnknownRules, match="grammar is neither"):
         read_rules(domain, grammar.replace("You open the", "You pull at the"))
+
+
+@pytest.fixture(scope="module")
+def game() -> Game:
+    return next(game for game in own_games("demo_test") if game.kind == "heat")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("(:init ", "(:init (magic agent1) ", "the fact 'magic'"),
+        ("(:init (atLocation agent1", "(:init (canContain agent1", "not at one location"),
+        ("(isHot ?o)", "(checked ?o)", "'checked', which no action"),
+        ("(define", "(undefined", "no "),
+    ],
+)
+def test_what_it_does_not_know_it_refuses(game: Game, old: str, new: str, message: str) -> None:
+    assert old in game.problem
+    if new == "(undefined":
+        new, old = "", "(:goal"
+    with pytest.raises(LdmError, match=message) as caught:
+        FastEngine().start(replace(game, problem=game.problem.replace(old, new or "(:aim", 1)))
+    assert game.id in caught.value.message
+
+
+def test_a_game_without_solution_is_said(game: Game) -> None:
+    impossible = replace(game, problem=game.problem.replace("(heatable ", "(coolable "))
+    with pytest.raises(LdmError, match="no solution"):
+        plan(impossible)

@@ -1,7 +1,5 @@
 """The recipes, read once for all tests, and the published tasks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from importlib.util import find_spec

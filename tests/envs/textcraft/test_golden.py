@@ -1,7 +1,5 @@
 """The official code's recorded answers: the recipe tree, the listings, every reply."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

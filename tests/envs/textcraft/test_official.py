@@ -1,7 +1,5 @@
 """Played beside the package's own environment, where the simulator that it needs is installed."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

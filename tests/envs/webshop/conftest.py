@@ -1,7 +1,5 @@
 """Shops for the tests: our own small one, and the official data with their golden outputs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -6,8 +6,6 @@ plays that many (1,000 sessions of 100 actions each) on the catalogue in FOLDER 
 digest, which must not depend on PYTHONHASHSEED.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """A small shop of our own for tests: official files with products that differ in known ways."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path

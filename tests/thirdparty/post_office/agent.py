@@ -1,7 +1,5 @@
 """An agent that looks into one room after the other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What ldm asks of every environment and agent, asked of this package's."""
 
-from __future__ import annotations
-
 from ldm.agents import Resources
 from ldm.testing import AgentContract, EnvironmentContract
 

@@ -3,8 +3,6 @@
 A sample; scripts/lockstep_alfworld.py plays all games.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recorded expert episodes replay observation by observation: in the fast engine all of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The official questions and articles, and what the official code answered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which article a title opens, and which titles are similar."""
 
-from __future__ import annotations
-
 import bz2
 import io
 import json

@@ -1,6 +1,4 @@
-"""The environment: its contract, its splits, and what answers earn."""
-
-from __future__ import annotations
+"""The environment: its splits, what answers earn, and what a check of its data reports."""
 
 import json
 import random
@@ -10,7 +8,7 @@ import pytest
 
 from ldm.errors import LdmError
 from ldm.types import stable_seed
-from ldm.worlds.hotpotqa import HotpotQA, HotpotQAOptions
+from ldm.worlds.hotpotqa import HotpotQA, HotpotQAOptions, data
 from ldm.worlds.hotpotqa.environment import LICENCE
 from ldm.worlds.hotpotqa.library import MOST_PARTIAL
 from tests.worlds.hotpotqa.test_articles import question
@@ -148,3 +146,24 @@ def test_every_official_question_can_be_answered_from_its_two_articles(official:
             assert env.step(f"finish[{record.answer}]").reward == 1
             count += 1
     assert count == 600
+
+
+def test_a_check_names_titles_without_an_article_and_with_two_texts(tmp_path: Path) -> None:
+    with pytest.raises(LdmError, match="no questions"):
+        data.check(tmp_path)
+    official_folder(tmp_path)
+    (tmp_path / "wiki_articles.json").write_text(json.dumps({"A": ["A."], "Extra": ["Other."]}))
+    report = data.check(tmp_path)
+    assert "B" in report.facts["missing"]
+    assert report.facts["conflicts"] == ["Extra"]
+
+
+@pytest.mark.slow
+def test_the_official_files_are_whole(official: Path) -> None:
+    report = data.check(official)
+    counts = {split: sum(of.values()) for split, of in report.splits.items()}
+    assert counts == {"train": 500, "train_hard": 85, "dev_hard": 100}
+    assert (report.facts["articles"], report.facts["left_out"]) == (8_787, 0)
+    assert report.facts["missing"] == []
+    assert report.facts["conflicts"] == ["2013 Texas Longhorns football team"]
+    assert not report.problems

@@ -1,7 +1,5 @@
 """Environments in which tests play, and TextCraft's recipes to compare with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

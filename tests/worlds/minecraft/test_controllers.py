@@ -1,7 +1,5 @@
 """controller=paper: skills succeed as often as Table 18 of DEPS says."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Splits, leak keys, shipped episodes and what `ldm data` says."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm import records

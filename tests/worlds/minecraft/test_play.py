@@ -1,7 +1,5 @@
 """What actions do, and what the environment says of it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Recipes, tools, names and times, compared with what is known of the game."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldm.envs.textcraft.environment import Book

@@ -1,7 +1,5 @@
 """Shortest plans, compared with those computed for the specification (plans.json)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The map is a pure function of its seed."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace

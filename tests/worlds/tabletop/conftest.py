@@ -1,7 +1,5 @@
 """Scenes of each kind, and the environment where its physics is installed."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

@@ -1,7 +1,5 @@
 """What actions are understood, and why others are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 
@@ -61,15 +59,6 @@ class TestPlaying:
         wrong = "move the moon to the middle of the stand"
         assert not any(env.step(wrong).valid for _ in range(20))
         assert [env.step("look").done for _ in range(LIMIT)] == [False] * (LIMIT - 1) + [True]
-
-    def test_a_fork_is_independent_and_shares_what_never_changes(self, env: Tabletop) -> None:
-        env.reset(task_of(env, "stack_block_pyramid"))
-        before = env.poses
-        twin = env.fork()
-        twin.step("put the red block on the lightest brown block")
-        assert env.poses is before
-        assert twin.poses != before
-        assert play(twin).world is play(env).world
 
     def test_noisy_hands_miss_and_err_by_the_number_of_moves_alone(
         self, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,5 @@
 """What the hand and gravity do."""
 
-from __future__ import annotations
-
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

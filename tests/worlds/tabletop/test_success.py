@@ -1,7 +1,5 @@
 """The thresholds of success, each from both sides."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

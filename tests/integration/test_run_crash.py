@@ -1,14 +1,25 @@
-"""A killed evaluation loses nothing that it recorded and doubles nothing."""
+"""A killed evaluation or refinement loses nothing that it recorded and doubles nothing."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.integration.crash import LDM, asking, check_resumed, evaluation
+from ldm.memory import build
+from ldm.reason.offline import OfflineReasoner
+from tests.embedder import BagOfWords
+from tests.integration.crash import (
+    LDM,
+    Command,
+    across_rounds,
+    asking,
+    check_resumed,
+    evaluation,
+    refinement,
+)
 from tests.integration.forks import QUICK
 from tests.llm.server import Behaviour, FakeServer
+from tests.toy import ToyOptions, expert_trajectories
 
 TOY = (
     *("--env", "tests.toy:ToyEnv", "--agent", "random", "--agent.budget", "20"),
@@ -46,3 +57,18 @@ def test_resuming_a_killed_run_of_a_model_bills_no_call_twice_and_makes_no_recor
         attempts = check_resumed(command, tmp_path, kills=2, seed=4)
     assert not any(attempt.finished for attempt in attempts)
     assert server.outcomes["repeated"] > 0  # asked again after a kill, and not billed again
+
+
+SHED = ("--env", "tests.toy:ToyEnv", "--env.tasks", "16", "--env.shelves", "8")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("command_of", "seed"), [(refinement, 1), (across_rounds, 2)])
+def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(
+    tmp_path: Path, command_of: Callable[..., Command], seed: int
+) -> None:
+    episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
+    options = (*SHED, "--limit", "8", "--depth", "10", "--workers", "1")
+    command = command_of(tmp_path / "base", *options, program=QUICK)
+    check_resumed(command, tmp_path, kills=2, seed=seed)
