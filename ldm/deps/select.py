@@ -9,30 +9,35 @@ observation as the environment's card defines; they use nothing hidden.
 
 from __future__ import annotations
 
-import io
-import json
 import math
 import random
 import re
-import struct
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldm import records
 from ldm.deps.parser import Goal, Plan
 from ldm.embed import Embedder
 from ldm.errors import LdmError
 from ldm.prompts import shortened
 from ldm.reporting import Branch, BranchState, Findings, Reporting, TaskTree, measure_of_note, noted
-from ldm.text import Problem, parse_json, read_bytes
-from ldm.types import Card, EpisodeResult, Reading, TimeStep, stable_hash, stable_seed
+from ldm.text import Problem, read_bytes
+from ldm.types import (
+    Card,
+    Count,
+    EpisodeResult,
+    Number,
+    Reading,
+    TimeStep,
+    stable_hash,
+    stable_seed,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -294,10 +299,10 @@ REPORTING = Reporting(
 )
 
 
-#: The folder of the shipped models, ENV.npz for each environment.
+#: The folder of the shipped models, ENV.json.gz for each environment.
 SHIPPED = Path(__file__).parent / "horizons"
-#: Maximum bytes of a model, compressed and not, and maximum trees of a forest.
-MOST_BYTES, MOST_NUMBERS, MOST_TREES = 1 << 24, 1 << 26, 1000
+#: Maximum trees of a forest.
+MOST_TREES = 1000
 #: The value of a feature that the observation does not tell.
 UNKNOWN = -1.0
 
@@ -414,28 +419,48 @@ class HorizonModel:
     """A forest that predicts μ, a time on the scale of `select.scaled`.
 
     env: the environment that it was trained in. words: those of `Situation.words` that it knows;
-    its features are these, each 1 or 0, and then `NUMBERS`. roots: the first node of each tree.
+    its features are these, each 1 or 0, and then `numbers`. roots: the first node of each tree.
     An inner node's left child is the next node, its right child is `right`, which is 0 for leaves.
     """
 
     env: str
     words: tuple[str, ...]
-    roots: NDArray[np.int32]
-    feature: NDArray[np.int16]
-    threshold: NDArray[np.float32]
-    right: NDArray[np.int32]
-    value: NDArray[np.float32]
+    roots: tuple[Count, ...]
+    feature: tuple[Count, ...]
+    threshold: tuple[Number, ...]
+    right: tuple[Count, ...]
+    value: tuple[Number, ...]
+    numbers: tuple[str, ...] = NUMBERS
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if following the trees would not end, or would leave them."""
+        size, features = len(self.right), len(self.words) + len(NUMBERS)
+        if self.numbers != NUMBERS:
+            raise ValueError("its features are not those of this version")
+        if not 0 < len(self.roots) <= MOST_TREES or max(self.roots) >= size:
+            raise ValueError("it has no trees, or too many, or they have no root")
+        if any(len(one) != size for one in (self.feature, self.threshold, self.value)):
+            raise ValueError("its trees have different lengths")
+        for place, (feature, right) in enumerate(zip(self.feature, self.right, strict=True)):
+            if right and not (place + 1 < right < size and feature < features):
+                raise ValueError("its trees are damaged")
+
+    @cached_property
+    def _trees(self) -> tuple[NDArray[Any], ...]:
+        fields = (self.roots, self.feature, self.threshold, self.right, self.value)
+        return tuple(map(np.array, fields))
 
     def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return μ for each row: the mean over the trees."""
+        roots, features, thresholds, rights, values = self._trees
         places = np.arange(len(rows))[:, None]
-        nodes = np.repeat(self.roots[None, :], len(rows), axis=0)
+        nodes = np.repeat(roots[None, :], len(rows), axis=0)
         while True:
-            inner = self.right[nodes] > 0
+            inner = rights[nodes] > 0
             if not inner.any():
-                return np.asarray(self.value[nodes].astype(np.float64).mean(axis=1))
-            values = rows[places, np.where(inner, self.feature[nodes], 0)]
-            after = np.where(values <= self.threshold[nodes], nodes + 1, self.right[nodes])
+                return np.asarray(values[nodes].mean(axis=1))
+            seen = rows[places, np.where(inner, features[nodes], 0)]
+            after = np.where(seen <= thresholds[nodes], nodes + 1, rights[nodes])
             nodes = np.where(inner, after, nodes)
 
     def times(self, goals: Sequence[Goal], now: TimeStep, card: Card) -> list[float]:
@@ -447,40 +472,19 @@ class HorizonModel:
         times: list[float] = np.where(searched, predicted, 0.0).tolist()
         return times
 
-    def save(self, path: Path) -> None:
-        """Write the model; the same numbers give the same bytes."""
-        about = json.dumps({"env": self.env, "words": self.words, "numbers": NUMBERS})
-        with path.open("wb") as file:
-            np.savez_compressed(
-                file,
-                about=np.frombuffer(about.encode(), np.uint8),
-                **{name: getattr(self, name) for name in _ARRAYS},
-            )
-
     @classmethod
     def load(cls, path: Path) -> HorizonModel:
         """Return the model in a file. Raise LdmError if it holds none or is damaged."""
-        content = read_bytes(path, most=MOST_BYTES)
-        try:
-            return _read(content)
-        except _DAMAGED as error:
-            raise LdmError(f"{path} holds no horizon model: {error}.", REMEDY) from error
+        model = records.parse(read_bytes(path), cls, str(path), 1)
+        if isinstance(model, Problem):
+            raise LdmError(f"{model}: this is no horizon model.", REMEDY)
+        return model
 
 
-_ARRAYS: dict[str, Any] = {
-    "roots": np.int32,
-    "feature": np.int16,
-    "threshold": np.float32,
-    "right": np.int32,
-    "value": np.float32,
-}
+#: The model in a file, read once.
+horizon_model = lru_cache(maxsize=8)(HorizonModel.load)
 #: How to get a model, for error messages.
 REMEDY = "Train one in a checkout of ldm: python -m tools.horizon --env ENV --out FILE."
-#: Errors that reading a damaged archive raises.
-_DAMAGED = (
-    ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError, MemoryError,
-    zipfile.BadZipFile, zlib.error, struct.error,
-)  # fmt: skip
 
 
 def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArray[np.float32]:
@@ -495,60 +499,12 @@ def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArr
     return rows
 
 
-def _read(content: bytes) -> HorizonModel:
-    """Return the model in an archive of arrays. Raise one of `_DAMAGED` if it is not one."""
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES} bytes")
-    with zipfile.ZipFile(io.BytesIO(content)) as parts:
-        if sum(part.file_size for part in parts.infolist()) > MOST_NUMBERS:
-            raise ValueError("it unpacks to more than any model has")
-    with np.load(io.BytesIO(content), allow_pickle=False) as parts:
-        about = parse_json(parts["about"].tobytes(), "about")
-        arrays = {name: parts[name] for name in _ARRAYS}
-    if isinstance(about, Problem):
-        raise ValueError(str(about))
-    for name, kind in _ARRAYS.items():
-        if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise ValueError(f"{name} is not a list of {np.dtype(kind).name}")
-    words = about["words"]
-    named = isinstance(words, list) and all(isinstance(word, str) for word in words)
-    if not named or not isinstance(about["env"], str) or about["numbers"] != list(NUMBERS):
-        raise ValueError("its features are not those of this version")
-    model = HorizonModel(about["env"], tuple(words), **arrays)
-    _check(model)
-    return model
-
-
-def _check(model: HorizonModel) -> None:
-    """Raise ValueError if following the trees would not end, or would leave them."""
-    size = len(model.right)
-    if not 0 < len(model.roots) <= MOST_TREES or not size:
-        raise ValueError("it has no trees, or too many")
-    if any(len(one) != size for one in (model.feature, model.threshold, model.value)):
-        raise ValueError("its trees have different lengths")
-    inner = np.flatnonzero(model.right)
-    ahead = model.right[inner] > inner + 1
-    known = (model.feature >= 0) & (model.feature < len(model.words) + len(NUMBERS))
-    if not ahead.all() or (model.right >= size).any() or not known[inner].all():
-        raise ValueError("its trees are damaged")
-    if (model.roots < 0).any() or (model.roots >= size).any():
-        raise ValueError("its trees have no root")
-    if not np.isfinite(model.value).all() or not np.isfinite(model.threshold).all():
-        raise ValueError("it holds values that are not numbers")
-
-
 def file_digest(path: Path) -> str:
     """Return the digest of a model's file. Raise LdmError if it cannot be read."""
-    return stable_hash(read_bytes(path, most=MOST_BYTES).hex())
-
-
-@lru_cache(maxsize=8)
-def horizon_model(path: Path) -> HorizonModel:
-    """Return the model in a file, read once. Raise LdmError as `HorizonModel.load` does."""
-    return HorizonModel.load(path)
+    return stable_hash(read_bytes(path).hex())
 
 
 def shipped(env: str) -> Path | None:
     """Return the file of the model shipped for an environment, or None if there is none."""
-    path = SHIPPED / f"{env}.npz"
+    path = SHIPPED / f"{env}.json.gz"
     return path if path.is_file() else None

@@ -82,21 +82,20 @@ SMALL = ("--env=minecraft", "--worlds=8", "--set=limit=2500", "--set=slice=150")
 def test_the_command_writes_the_same_model_for_the_same_seed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("one.npz", "two.npz"):
+    for name in ("one.json", "two.json"):
         main([*SMALL, "--seed=3", f"--out={tmp_path / name}"])
         assert "rows of 8 worlds" in capsys.readouterr().out
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    assert HorizonModel.load(tmp_path / "one.npz").env == "minecraft"
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    assert HorizonModel.load(tmp_path / "one.json").env == "minecraft"
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--env=alfworld", "--out=model.npz"), "no controller"),
-        ((*SMALL, "--split=test", "--out=model.npz"), "not a training split"),
-        ((*SMALL, "--set=rounds=3", "--out=model.npz"), "has no option 'rounds'"),
-        ((*SMALL, "--worlds=500", "--out=model.npz"), "has 69 worlds"),
-        ((*SMALL, "--out=nowhere/model.npz"), "No such file"),
+        (("--env=alfworld", "--out=model.json"), "no controller"),
+        ((*SMALL, "--split=test", "--out=model.json"), "not a training split"),
+        ((*SMALL, "--set=rounds=3", "--out=model.json"), "has no option 'rounds'"),
+        ((*SMALL, "--worlds=500", "--out=model.json"), "has 69 worlds"),
     ],
 )
 def test_the_command_refuses_what_it_cannot_do(
