@@ -452,15 +452,15 @@ class HorizonModel:
 
     def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return μ for each row: the mean over the trees."""
-        roots, features, thresholds, rights, values = self._trees
+        roots, features, thresholds, rights, leaves = self._trees
         places = np.arange(len(rows))[:, None]
         nodes = np.repeat(roots[None, :], len(rows), axis=0)
         while True:
             inner = rights[nodes] > 0
             if not inner.any():
-                return np.asarray(values[nodes].mean(axis=1))
-            seen = rows[places, np.where(inner, features[nodes], 0)]
-            after = np.where(seen <= thresholds[nodes], nodes + 1, rights[nodes])
+                return np.asarray(leaves[nodes].mean(axis=1))
+            values = rows[places, np.where(inner, features[nodes], 0)]
+            after = np.where(values <= thresholds[nodes], nodes + 1, rights[nodes])
             nodes = np.where(inner, after, nodes)
 
     def times(self, goals: Sequence[Goal], now: TimeStep, card: Card) -> list[float]:
