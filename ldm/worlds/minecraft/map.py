@@ -252,22 +252,12 @@ def nearest_tree(
 ) -> Known | None:
     """Return the nearest tree in some squares of some kinds of wood (None: any) with logs left."""
     x, _, z = state.spot
-    taken, middle = state.taken, SIDE // 2
-    best: tuple[int, str, Tree, int] | None = None
-    bound = math.inf
-    for cell, tick in cells.items():
-        if math.hypot(cell[0] * SIDE + middle - x, cell[1] * SIDE + middle - z) - SIDE > bound:
-            continue
-        for tree in world.trees(cell):
-            far = (tree.x - x) ** 2 + (tree.z - z) ** 2
-            if best is not None and (far, tree.name) >= best[:2]:
-                continue
-            if (woods is None or tree.wood in woods) and tree.logs > taken.get(tree.name, 0):
-                best, bound = (far, tree.name, tree, tick), math.sqrt(far)
-    if best is None:
-        return None
-    far, name, tree, tick = best
-    return Known(math.sqrt(far), tree.x, tree.z, tick, name)
+    return nearest(
+        Known(math.sqrt((tree.x - x) ** 2 + (tree.z - z) ** 2), tree.x, tree.z, tick, tree.name)
+        for cell, tick in cells.items()
+        for tree in world.trees(cell)
+        if (woods is None or tree.wood in woods) and tree.logs > state.taken.get(tree.name, 0)
+    )
 
 
 def wood_of(tree: Known, world: World) -> str:
