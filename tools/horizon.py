@@ -10,6 +10,7 @@ goal, and how long the goal took from there. `ldm eval --agent deps --agent.hori
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -23,15 +24,7 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.config import Section
 from ldm.deps.parser import Goal, Vocabulary
-from ldm.deps.select import (
-    HorizonModel,
-    Situation,
-    clock,
-    feature_rows,
-    progress,
-    scaled,
-    situation,
-)
+from ldm.deps.select import HorizonModel, Situation, clock, feature_rows, progress, situation
 from ldm.envs import load_env
 from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError
@@ -225,6 +218,11 @@ def fit(rows: Sequence[Example], env: str, seed: int) -> HorizonModel:
 
 def _joined(parts: Iterable[NDArray[Any]]) -> tuple[Any, ...]:
     return tuple(np.concatenate([*parts]).tolist())
+
+
+def scaled(ticks: float) -> float:
+    """Return a time as μ: 2·log2(1 + h/20), cut at 15 like the 16 classes of the authors' code."""
+    return min(15.0, 2 * math.log2(1 + max(0.0, ticks) / 20))
 
 
 def _targets(rows: Sequence[Example]) -> NDArray[np.float64]:

@@ -391,7 +391,7 @@ class Trial:
         text = self._plan()
         turn = Turn(Plan(text))
         self.turns.append(turn)
-        policy = Policy(self._vocabulary, self._has, lambda goal: self._act(turn, goal))
+        policy = Policy(self.parser, self._has, lambda goal: self._act(turn, goal))
         why = _NOT_DONE
         try:
             policy.run(text)

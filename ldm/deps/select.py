@@ -9,7 +9,6 @@ observation as the environment's card defines; they use nothing hidden.
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from collections import Counter
@@ -219,11 +218,6 @@ class Soonest:
 Selector = InOrder | AtRandom | MostSimilar | Soonest
 
 
-def scaled(ticks: float) -> float:
-    """Return a time as μ: 2·log2(1 + h/20), cut at 15 like the 16 classes of the authors' code."""
-    return min(15.0, 2 * math.log2(1 + max(0.0, ticks) / 20))
-
-
 #: Kind of the note that holds the rounds of an episode.
 NOTE = "deps"
 
@@ -416,7 +410,7 @@ def _tier(goal: Goal, text: str, reading: Reading) -> str:
 
 @dataclass(frozen=True)
 class HorizonModel:
-    """A forest that predicts μ, a time on the scale of `select.scaled`.
+    """A forest that predicts μ: of a time of h ticks 2·log2(1 + h/20), at most 15.
 
     env: the environment that it was trained in. words: those of `Situation.words` that it knows;
     its features are these, each 1 or 0, and then `numbers`. roots: the first node of each tree.

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from ldm.deps.parser import Goal, Plan
-from ldm.deps.select import AtRandom, MostSimilar, Soonest, candidates, scaled
+from ldm.deps.select import AtRandom, MostSimilar, Soonest, candidates
 from ldm.types import TimeStep
 from tests.deps.workshop import CARD
 from tests.embedder import BagOfWords
+from tools.horizon import scaled
 
 NOW = TimeStep("Time: 0 of 6000.\nInventory: 2 stick.")
 LOG, PLANKS, WOOL, COBBLE = (

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldm.deps.select import HorizonModel, feature_rows, scaled
+from ldm.deps.select import HorizonModel, feature_rows
 from ldm.errors import LdmError
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
-from tools.horizon import Example, World, fit, main, train, worlds
+from tools.horizon import Example, World, fit, main, scaled, train, worlds
 
 
 @pytest.fixture(scope="module")
