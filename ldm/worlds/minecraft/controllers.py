@@ -29,10 +29,8 @@ from ldm.worlds.minecraft.map import (
     distance,
     grounds,
     look,
-    nearest,
-    nearest_tree,
+    trees,
     veins,
-    wood_of,
 )
 from ldm.worlds.minecraft.rules import FACTS, FURNACE, MOBS, VEINS, Rules
 
@@ -309,7 +307,7 @@ class Oracle(Controller):
         return replace(unit, gained=unit.after.held(*items) - state.held(*items))
 
     def kill(self, mob: str, tool: str, state: State) -> Unit:
-        near = nearest(animals(mob, state))
+        near = min((one for one in animals(state) if one.thing == mob), default=None)
         if near is None or self._below(state):
             return self.search(state)
         after = self._walk(state, near.x, near.z)
@@ -343,11 +341,14 @@ class Oracle(Controller):
     def _tree(self, items: tuple[str, ...], tool: str, state: State) -> Unit:
         form = items[0].rpartition("_")[2]
         woods = {item.rpartition("_")[0] or item for item in items}
-        near = nearest_tree(None if "log" in woods else woods, state.sightings, state, self.world)
+        things = {f"{wood} tree" for wood in woods}
+        known = trees(state, self.world)
+        fitting = (one for one in known if "log" in woods or one.thing in things)
+        near = min(fitting, default=None)
         if near is None or self._below(state):
             return self.search(state)
         after = self._walk(state, near.x, near.z)
-        wood = wood_of(near, self.world)
+        wood = near.thing.removesuffix(" tree")
         leaves = form == "leaves"
         block = f"{wood}_leaves" if leaves else f"{wood}_log"
         item = block if block in self.rules.sources else "log"
@@ -359,7 +360,8 @@ class Oracle(Controller):
 
     def _ground(self, item: str, tool: str, state: State) -> Unit:
         source = self.rules.sources[item]
-        near = nearest(grounds(source.thing, state.sightings, state, self.world))
+        known = grounds(state, self.world)
+        near = min((one for one in known if one.thing == source.thing), default=None)
         if near is None or self._below(state):
             return self.search(state)
         if near.distance:
