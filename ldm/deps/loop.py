@@ -246,7 +246,7 @@ class Trial:
                     answer = select.answer_line(self.episode.card, self.episode.now, whole=True)
                     why = f"{why} Seen last: {answer}"
                 break
-            goal = self.selector.choose(goals, self.episode.now)
+            goal = self.selector(goals, self.episode.now)
             turn.pursued.append((goal.rank, "stopped"))
             came = self.controller.pursue(goal)
             turn.pursued[-1] = (goal.rank, came.end)

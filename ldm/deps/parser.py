@@ -207,22 +207,15 @@ def _vocabulary(goals: tuple[str, ...], grammar: tuple[str, ...]) -> Vocabulary:
     return Vocabulary(grammar, known, tuple(sentences))
 
 
-class Nearest:
-    """Finds the known goal that is nearest in meaning (§C.4), if its cosine is high enough."""
-
-    def __init__(self, vocabulary: Vocabulary, embedding: Callable[[], Embedder]) -> None:
-        self._vocabulary = vocabulary
-        self._embedding = embedding
-
-    def __call__(self, text: str) -> str:
-        """Return the nearest of `Vocabulary.names`; "" if none is near."""
-        names = self._vocabulary.names
-        if not names or not text.strip():
-            return ""
-        embedder = self._embedding()
-        cosines = embedder.embed(names) @ embedder.embed([text])[0]
-        best = int(cosines.argmax())
-        return names[best] if cosines[best] >= FLOOR else ""
+def nearest(vocabulary: Vocabulary, embedding: Callable[[], Embedder], text: str) -> str:
+    """Return the known goal that is nearest in meaning (§C.4); "" if none is near."""
+    names = vocabulary.names
+    if not names or not text.strip():
+        return ""
+    embedder = embedding()
+    cosines = embedder.embed(names) @ embedder.embed([text])[0]
+    best = int(cosines.argmax())
+    return names[best] if cosines[best] >= FLOOR else ""
 
 
 #: Maximum characters read of a reply and of one of its lines.

@@ -158,11 +158,15 @@ def _equipped(goal: Goal, counts: Mapping[str, int], reading: Reading) -> bool:
     return held_one or goal.item not in reading.needing
 
 
-class InOrder:
-    """Takes the first goal of the plan: a fixed sequence."""
+#: Chooses the next goal among those that can be pursued now, one or more.
+Selector = Callable[[Sequence[Goal], TimeStep], Goal]
+#: μ of the goals, predicted times on the scale of Eq. 2.
+Times = Callable[[Sequence[Goal], TimeStep], Sequence[float]]
 
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        return goals[0]
+
+def in_order(goals: Sequence[Goal], now: TimeStep) -> Goal:
+    """Return the first goal of the plan: a fixed sequence."""
+    return goals[0]
 
 
 class AtRandom:
@@ -173,49 +177,30 @@ class AtRandom:
         self._draws = 0
         self._current: Goal | None = None
 
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        if self._current not in goals:
+    def __call__(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
+        if self._current is None or self._current not in goals:
             seed = stable_seed("select", *self._seed, self._draws)
             self._current = random.Random(seed).choice(goals)
             self._draws += 1
-        assert self._current is not None  # noqa: S101 - it is among the goals
         return self._current
 
 
-class MostSimilar:
-    """Takes the goal whose words are nearest to the observation, in place of CLIP and MineCLIP."""
-
-    def __init__(self, embedding: Callable[[], Embedder]) -> None:
-        self._embedding = embedding
-
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        if len(goals) == 1:
-            return goals[0]
-        embedder = self._embedding()
-        words = [goal.words.replace("_", " ") for goal in goals]
-        cosines = embedder.embed(words) @ embedder.embed([now.observation])[0]
-        return goals[int(cosines.argmax())]
+def most_similar(embedding: Callable[[], Embedder], goals: Sequence[Goal], now: TimeStep) -> Goal:
+    """Return the goal whose words are nearest to the observation, in place of CLIP and MineCLIP."""
+    if len(goals) == 1:
+        return goals[0]
+    embedder = embedding()
+    words = [goal.words.replace("_", " ") for goal in goals]
+    cosines = embedder.embed(words) @ embedder.embed([now.observation])[0]
+    return goals[int(cosines.argmax())]
 
 
-#: μ of the goals, predicted times on the scale of Eq. 2.
-Times = Callable[[Sequence[Goal], TimeStep], Sequence[float]]
-
-
-@dataclass
-class Soonest:
-    """Takes the greatest of Eq. 2: f(g | s, P) = exp(−μ(g, s)) / Σ exp(−μ(g', s)). times: μ."""
-
-    times: Times
-
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        if len(goals) == 1:
-            return goals[0]
-        times = self.times(goals, now)
-        return goals[list(times).index(min(times))]
-
-
-#: Chooses the next goal among those that can be pursued now, one or more.
-Selector = InOrder | AtRandom | MostSimilar | Soonest
+def soonest(times: Times, goals: Sequence[Goal], now: TimeStep) -> Goal:
+    """Return the greatest of Eq. 2: f(g | s, P) = exp(−μ(g, s)) / Σ exp(−μ(g', s)). times: μ."""
+    if len(goals) == 1:
+        return goals[0]
+    predicted = times(goals, now)
+    return goals[list(predicted).index(min(predicted))]
 
 
 #: Kind of the note that holds the rounds of an episode.
