@@ -62,10 +62,9 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Animal:
-    """An animal and its home."""
+    """An animal, its name with its sort, and its home."""
 
     name: str
-    mob: str
     x: int
     z: int
 
@@ -140,8 +139,7 @@ class World:
             return ()
         (mob,) = rng.choices(tuple(MOBS), [mob.weight for mob in MOBS.values()])
         return tuple(
-            Animal(f"{cell[0]},{cell[1]}:{mob}{n}", mob, *self._within(cell, rng))
-            for n in range(HERD)
+            Animal(f"{cell[0]},{cell[1]}:{mob}{n}", *self._within(cell, rng)) for n in range(HERD)
         )
 
     def _near_the_start(self) -> Iterator[Animal]:
@@ -149,7 +147,7 @@ class World:
             for number in range(HERD):
                 rng = random.Random(stable_seed(self.seed, "given", mob, number))
                 x, z = (place + rng.randint(-NEAR, NEAR) for place in self.start)
-                yield Animal(f"start:{mob}{number}", mob, x, z)
+                yield Animal(f"start:{mob}{number}", x, z)
 
     def _within(self, cell: Cell, rng: random.Random) -> tuple[int, int]:
         x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
