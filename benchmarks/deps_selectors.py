@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
 from ldm.deps.parser import Goal
-from ldm.deps.select import UNKNOWN, Selector, Soonest, clock, situation
+from ldm.deps.select import UNKNOWN, Selector, clock, situation, soonest
 from ldm.deps.styles import DepsOptions
 from ldm.embed import load_embedder
 from ldm.episode import Episode, run_episode
@@ -70,7 +71,9 @@ class Arm(DepsAgent):
 
     def _selector(self, episode: Episode) -> Selector:
         if self._arm == "nearest":
-            return Soonest(lambda goals, now: [_distance(one, now, episode.card) for one in goals])
+            return partial(
+                soonest, lambda goals, now: [_distance(one, now, episode.card) for one in goals]
+            )
         return super()._selector(episode)
 
 

@@ -42,7 +42,7 @@ from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
-from ldm.explore import ExploredGoal, read_explored_goals
+from ldm.explore.refine import ExploredGoal, read_explored_goals
 from ldm.memory import Memory
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.building import read_trajectories

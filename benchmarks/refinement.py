@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ldm.explore import read_explored_goals
+from ldm.explore.refine import read_explored_goals
 from ldm.run.runner import results
 from ldm.run.statistics import Difference, difference, summarize
 from ldm.runs import open_run

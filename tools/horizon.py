@@ -1,6 +1,6 @@
 """Train the horizon predictor of a selector (DEPS, arXiv 2302.01560, §3.3).
 
-    python -m tools.horizon --env minecraft --set worlds=6 --worlds 400 --out horizon.npz
+    python -m tools.horizon --env minecraft --set worlds=6 --worlds 400 --out horizon.json.gz
 
 In each world of a training split the trainer walks about for a while, and then pursues goals and
 makes things at random. Whenever control returns there is a row: what the observation tells of the
@@ -10,26 +10,21 @@ goal, and how long the goal took from there. `ldm eval --agent deps --agent.hori
 from __future__ import annotations
 
 import argparse
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm import records
 from ldm.config import Section
 from ldm.deps.parser import Goal, Vocabulary
-from ldm.deps.select import (
-    HorizonModel,
-    Situation,
-    clock,
-    feature_rows,
-    progress,
-    scaled,
-    situation,
-)
+from ldm.deps.select import HorizonModel, Situation, clock, feature_rows, progress, situation
 from ldm.envs import load_env
 from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError
@@ -206,22 +201,28 @@ def fit(rows: Sequence[Example], env: str, seed: int) -> HorizonModel:
     return HorizonModel(
         env=env,
         words=words,
-        roots=starts.astype(np.int32),
-        feature=np.concatenate([np.maximum(part.feature, 0) for part in parts]).astype(np.int16),
-        threshold=np.concatenate(
-            [np.where(part.children_right < 0, 0, part.threshold) for part in parts]
-        ).astype(np.float32),
-        right=np.concatenate(
-            [
-                np.where(part.children_right < 0, 0, part.children_right + start)
-                for part, start in zip(parts, starts, strict=True)
-            ]
-        ).astype(np.int32),
+        roots=tuple(starts.tolist()),
+        feature=_joined(np.maximum(part.feature, 0) for part in parts),
+        threshold=_joined(
+            np.where(part.children_right < 0, 0, part.threshold).astype(np.float32)
+            for part in parts
+        ),
+        right=_joined(
+            np.where(part.children_right < 0, 0, part.children_right + start)
+            for part, start in zip(parts, starts, strict=True)
+        ),
         # Rounded, so that the file is small.
-        value=np.concatenate([part.value[:, 0, 0] for part in parts])
-        .astype(np.float16)
-        .astype(np.float32),
+        value=_joined(part.value[:, 0, 0].astype(np.float16) for part in parts),
     )
+
+
+def _joined(parts: Iterable[NDArray[Any]]) -> tuple[Any, ...]:
+    return tuple(np.concatenate([*parts]).tolist())
+
+
+def scaled(ticks: float) -> float:
+    """Return a time as μ: 2·log2(1 + h/20), cut at 15 like the 16 classes of the authors' code."""
+    return min(15.0, 2 * math.log2(1 + max(0.0, ticks) / 20))
 
 
 def _targets(rows: Sequence[Example]) -> NDArray[np.float64]:
@@ -280,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             check(env.card)
             split = chosen.split or next(reversed(env.train_splits), "")
             trained = train(env, worlds(env, split, chosen.worlds, chosen.seed), chosen.seed)
-        trained.model.save(chosen.out)
+        records.write(chosen.out, [trained.model])
     except (LdmError, OSError) as error:
         parser.error(str(error))
     print(  # noqa: T201 - the output of a command

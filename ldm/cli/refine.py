@@ -11,7 +11,9 @@ from ldm.cli import output
 from ldm.cli.options import DATA, Given, Models, Recording, offers, shorts
 from ldm.config import AGENT, LIMITS, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
 from ldm.errors import LdmError
-from ldm.explore import GateOptions, RefineOptions, report
+from ldm.explore import report
+from ldm.explore.gate import GateOptions
+from ldm.explore.refine import RefineOptions
 from ldm.policy import PolicyOptions
 from ldm.run import refine as refinement
 from ldm.run.presets import stage_preset

@@ -14,7 +14,7 @@ from ldm.agents import reporting_named
 from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
-from ldm.explore import read_explored_goals
+from ldm.explore.refine import read_explored_goals
 from ldm.explore.report import drawn
 from ldm.llm.models import account_lines, accounts_in
 from ldm.records import plain

@@ -14,7 +14,7 @@ from typing import ClassVar
 from ldm.agents.loop import TaskAgent
 from ldm.deps import select
 from ldm.deps.loop import PARSED, Controller, Executor, OwnController, Trial
-from ldm.deps.parser import Nearest, Parser, Vocabulary
+from ldm.deps.parser import Parser, Vocabulary, nearest
 from ldm.deps.styles import Arm, DepsOptions, examples
 from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
@@ -73,10 +73,10 @@ class DepsAgent(TaskAgent):
         llm = self._resources.model(episode)
         planner = self._resources.model(episode, "planner")
         embedding = self._resources.embedding
-        nearest = Nearest(vocabulary, embedding) if embedding is not None else None
+        by_meaning = partial(nearest, vocabulary, embedding) if embedding is not None else None
         asks = options.parser == "llm" and vocabulary.counted
         extract = partial(_step, vocabulary, llm) if asks else None
-        parser = Parser(vocabulary, nearest, extract, options.max_goals)
+        parser = Parser(vocabulary, by_meaning, extract, options.max_goals)
         demonstrations = examples(
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
         )
@@ -111,7 +111,7 @@ class DepsAgent(TaskAgent):
                         f"There is no horizon model for {card.name}.",
                         f"{select.REMEDY} Then name it with --agent.horizon FILE.",
                     )
-                return select.Soonest(partial(model.times, card=card))
+                return partial(select.soonest, partial(model.times, card=card))
             case "random":
                 return select.AtRandom(self._resources.seed, episode.task_id)
             case "similarity":
@@ -120,8 +120,8 @@ class DepsAgent(TaskAgent):
                         "The selector similarity needs an embedder, and none is configured.",
                         "`ldm doctor` says which embedders are installed.",
                     )
-                return select.MostSimilar(embedding)
-        return select.InOrder()
+                return partial(select.most_similar, embedding)
+        return select.in_order
 
     def _horizon(self, card: Card) -> select.HorizonModel | None:
         """Return the model that the options name, or the one shipped for the environment."""

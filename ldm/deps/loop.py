@@ -246,7 +246,7 @@ class Trial:
                     answer = select.answer_line(self.episode.card, self.episode.now, whole=True)
                     why = f"{why} Seen last: {answer}"
                 break
-            goal = self.selector.choose(goals, self.episode.now)
+            goal = self.selector(goals, self.episode.now)
             turn.pursued.append((goal.rank, "stopped"))
             came = self.controller.pursue(goal)
             turn.pursued[-1] = (goal.rank, came.end)
@@ -391,7 +391,7 @@ class Trial:
         text = self._plan()
         turn = Turn(Plan(text))
         self.turns.append(turn)
-        policy = Policy(self._vocabulary, self._has, lambda goal: self._act(turn, goal))
+        policy = Policy(self.parser, self._has, lambda goal: self._act(turn, goal))
         why = _NOT_DONE
         try:
             policy.run(text)

@@ -207,22 +207,15 @@ def _vocabulary(goals: tuple[str, ...], grammar: tuple[str, ...]) -> Vocabulary:
     return Vocabulary(grammar, known, tuple(sentences))
 
 
-class Nearest:
-    """Finds the known goal that is nearest in meaning (§C.4), if its cosine is high enough."""
-
-    def __init__(self, vocabulary: Vocabulary, embedding: Callable[[], Embedder]) -> None:
-        self._vocabulary = vocabulary
-        self._embedding = embedding
-
-    def __call__(self, text: str) -> str:
-        """Return the nearest of `Vocabulary.names`; "" if none is near."""
-        names = self._vocabulary.names
-        if not names or not text.strip():
-            return ""
-        embedder = self._embedding()
-        cosines = embedder.embed(names) @ embedder.embed([text])[0]
-        best = int(cosines.argmax())
-        return names[best] if cosines[best] >= FLOOR else ""
+def nearest(vocabulary: Vocabulary, embedding: Callable[[], Embedder], text: str) -> str:
+    """Return the known goal that is nearest in meaning (§C.4); "" if none is near."""
+    names = vocabulary.names
+    if not names or not text.strip():
+        return ""
+    embedder = embedding()
+    cosines = embedder.embed(names) @ embedder.embed([text])[0]
+    best = int(cosines.argmax())
+    return names[best] if cosines[best] >= FLOOR else ""
 
 
 #: Maximum characters read of a reply and of one of its lines.
@@ -300,23 +293,24 @@ class Parser:
         if goal is None and _is_step(line):
             goal = self._by_meaning(line, comment)
             if goal is None and self.extract is not None:
-                goal = self._by_rules(self.extract(line))
+                goal = self.by_rules(self.extract(line))
         return None if goal is None else replace(goal, text=goal.text or own)
 
     def _chosen(self, line: str) -> Goal | None:
         """Return the goal that a line names first, with the alternatives after each "or"."""
         first, *parts = _OR.split(line) if self.vocabulary.counted else [line]
-        goal = self._by_rules(first) or self._by_rules(line)
+        goal = self.by_rules(first) or self.by_rules(line)
         if goal is None:
             return None
         others = []
         for part in parts:
-            other = self._by_rules(part) or self._by_rules(f"{goal.verb} {goal.count} {part}")
+            other = self.by_rules(part) or self.by_rules(f"{goal.verb} {goal.count} {part}")
             if other is not None and other.verb == goal.verb:
                 others.append(replace(other, text=" ".join(part.split()).rstrip(" ;")))
         return replace(goal, others=tuple(others))
 
-    def _by_rules(self, line: str) -> Goal | None:
+    def by_rules(self, line: str) -> Goal | None:
+        """Return the goal that a line names by its form, None if it names none."""
         text = _NAMESPACE.sub("", line)
         if not self.vocabulary.counted:
             sentence = self.vocabulary.sentence(_QUOTES.sub("", _LEAD.sub("", text)).strip())
@@ -527,7 +521,7 @@ class Unmet(Exception):
 class Policy:
     """Runs a program. has: whether that many of an item are held. act: pursues a goal once."""
 
-    vocabulary: Vocabulary
+    parser: Parser
     has: Callable[[str, int], bool]
     act: Callable[[Goal], None]
 
@@ -572,19 +566,11 @@ class Policy:
         raise Malformed("a condition is not inventory.has({item: count})")
 
     def _goal(self, call: ast.Call) -> Goal:
-        if not isinstance(call.func, ast.Name):
-            raise Malformed("a call is not of a goal")
-        values = {keyword.arg or "": keyword.value for keyword in call.keywords}
-        objects = [*call.args, *(values[key] for key in ("obj", "object", "item") if key in values)]
-        first = objects[0] if objects else None
-        counts = _counts(first) if isinstance(first, ast.Dict) else {_text(first): 1}
-        verb = call.func.id.casefold()
-        item, count = next(iter(counts.items()), ("", 1))
-        known = self.vocabulary.item(words_of(item), verb) if verb in self.vocabulary.items else ""
-        if not known:
-            raise Malformed(f"{verb}({item}) names no known goal")
-        tool = self.vocabulary.item(words_of(_text(values.get("tool"))))
-        return Goal(verb, known, max(1, count), tool=tool, text=ast.unparse(call))
+        text = ast.unparse(call)
+        goal = self.parser.by_rules(text)
+        if goal is None or goal.verb != ast.unparse(call.func).casefold():
+            raise Malformed(f"{text} names no known goal")
+        return replace(goal, text=text)
 
 
 def _body(text: str) -> Sequence[ast.stmt]:

@@ -9,30 +9,34 @@ observation as the environment's card defines; they use nothing hidden.
 
 from __future__ import annotations
 
-import io
-import json
-import math
 import random
 import re
-import struct
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldm import records
 from ldm.deps.parser import Goal, Plan
 from ldm.embed import Embedder
 from ldm.errors import LdmError
 from ldm.prompts import shortened
 from ldm.reporting import Branch, BranchState, Findings, Reporting, TaskTree, measure_of_note, noted
-from ldm.text import Problem, parse_json, read_bytes
-from ldm.types import Card, EpisodeResult, Reading, TimeStep, stable_hash, stable_seed
+from ldm.text import Problem, read_bytes
+from ldm.types import (
+    Card,
+    Count,
+    EpisodeResult,
+    Number,
+    Reading,
+    TimeStep,
+    stable_hash,
+    stable_seed,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,11 +158,15 @@ def _equipped(goal: Goal, counts: Mapping[str, int], reading: Reading) -> bool:
     return held_one or goal.item not in reading.needing
 
 
-class InOrder:
-    """Takes the first goal of the plan: a fixed sequence."""
+#: Chooses the next goal among those that can be pursued now, one or more.
+Selector = Callable[[Sequence[Goal], TimeStep], Goal]
+#: μ of the goals, predicted times on the scale of Eq. 2.
+Times = Callable[[Sequence[Goal], TimeStep], Sequence[float]]
 
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        return goals[0]
+
+def in_order(goals: Sequence[Goal], now: TimeStep) -> Goal:
+    """Return the first goal of the plan: a fixed sequence."""
+    return goals[0]
 
 
 class AtRandom:
@@ -169,54 +177,30 @@ class AtRandom:
         self._draws = 0
         self._current: Goal | None = None
 
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        if self._current not in goals:
+    def __call__(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
+        if self._current is None or self._current not in goals:
             seed = stable_seed("select", *self._seed, self._draws)
             self._current = random.Random(seed).choice(goals)
             self._draws += 1
-        assert self._current is not None  # noqa: S101 - it is among the goals
         return self._current
 
 
-class MostSimilar:
-    """Takes the goal whose words are nearest to the observation, in place of CLIP and MineCLIP."""
-
-    def __init__(self, embedding: Callable[[], Embedder]) -> None:
-        self._embedding = embedding
-
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        if len(goals) == 1:
-            return goals[0]
-        embedder = self._embedding()
-        words = [goal.words.replace("_", " ") for goal in goals]
-        cosines = embedder.embed(words) @ embedder.embed([now.observation])[0]
-        return goals[int(cosines.argmax())]
+def most_similar(embedding: Callable[[], Embedder], goals: Sequence[Goal], now: TimeStep) -> Goal:
+    """Return the goal whose words are nearest to the observation, in place of CLIP and MineCLIP."""
+    if len(goals) == 1:
+        return goals[0]
+    embedder = embedding()
+    words = [goal.words.replace("_", " ") for goal in goals]
+    cosines = embedder.embed(words) @ embedder.embed([now.observation])[0]
+    return goals[int(cosines.argmax())]
 
 
-#: μ of the goals, predicted times on the scale of Eq. 2.
-Times = Callable[[Sequence[Goal], TimeStep], Sequence[float]]
-
-
-@dataclass
-class Soonest:
-    """Takes the greatest of Eq. 2: f(g | s, P) = exp(−μ(g, s)) / Σ exp(−μ(g', s)). times: μ."""
-
-    times: Times
-
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        if len(goals) == 1:
-            return goals[0]
-        times = self.times(goals, now)
-        return goals[list(times).index(min(times))]
-
-
-#: Chooses the next goal among those that can be pursued now, one or more.
-Selector = InOrder | AtRandom | MostSimilar | Soonest
-
-
-def scaled(ticks: float) -> float:
-    """Return a time as μ: 2·log2(1 + h/20), cut at 15 like the 16 classes of the authors' code."""
-    return min(15.0, 2 * math.log2(1 + max(0.0, ticks) / 20))
+def soonest(times: Times, goals: Sequence[Goal], now: TimeStep) -> Goal:
+    """Return the greatest of Eq. 2: f(g | s, P) = exp(−μ(g, s)) / Σ exp(−μ(g', s)). times: μ."""
+    if len(goals) == 1:
+        return goals[0]
+    predicted = times(goals, now)
+    return goals[list(predicted).index(min(predicted))]
 
 
 #: Kind of the note that holds the rounds of an episode.
@@ -294,10 +278,10 @@ REPORTING = Reporting(
 )
 
 
-#: The folder of the shipped models, ENV.npz for each environment.
+#: The folder of the shipped models, ENV.json.gz for each environment.
 SHIPPED = Path(__file__).parent / "horizons"
-#: Maximum bytes of a model, compressed and not, and maximum trees of a forest.
-MOST_BYTES, MOST_NUMBERS, MOST_TREES = 1 << 24, 1 << 26, 1000
+#: Maximum trees of a forest.
+MOST_TREES = 1000
 #: The value of a feature that the observation does not tell.
 UNKNOWN = -1.0
 
@@ -411,31 +395,51 @@ def _tier(goal: Goal, text: str, reading: Reading) -> str:
 
 @dataclass(frozen=True)
 class HorizonModel:
-    """A forest that predicts μ, a time on the scale of `select.scaled`.
+    """A forest that predicts μ: of a time of h ticks 2·log2(1 + h/20), at most 15.
 
     env: the environment that it was trained in. words: those of `Situation.words` that it knows;
-    its features are these, each 1 or 0, and then `NUMBERS`. roots: the first node of each tree.
+    its features are these, each 1 or 0, and then `numbers`. roots: the first node of each tree.
     An inner node's left child is the next node, its right child is `right`, which is 0 for leaves.
     """
 
     env: str
     words: tuple[str, ...]
-    roots: NDArray[np.int32]
-    feature: NDArray[np.int16]
-    threshold: NDArray[np.float32]
-    right: NDArray[np.int32]
-    value: NDArray[np.float32]
+    roots: tuple[Count, ...]
+    feature: tuple[Count, ...]
+    threshold: tuple[Number, ...]
+    right: tuple[Count, ...]
+    value: tuple[Number, ...]
+    numbers: tuple[str, ...] = NUMBERS
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if following the trees would not end, or would leave them."""
+        size, features = len(self.right), len(self.words) + len(NUMBERS)
+        if self.numbers != NUMBERS:
+            raise ValueError("its features are not those of this version")
+        if not 0 < len(self.roots) <= MOST_TREES or max(self.roots) >= size:
+            raise ValueError("it has no trees, or too many, or they have no root")
+        if any(len(one) != size for one in (self.feature, self.threshold, self.value)):
+            raise ValueError("its trees have different lengths")
+        for place, (feature, right) in enumerate(zip(self.feature, self.right, strict=True)):
+            if right and not (place + 1 < right < size and feature < features):
+                raise ValueError("its trees are damaged")
+
+    @cached_property
+    def _trees(self) -> tuple[NDArray[Any], ...]:
+        fields = (self.roots, self.feature, self.threshold, self.right, self.value)
+        return tuple(map(np.array, fields))
 
     def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return μ for each row: the mean over the trees."""
+        roots, features, thresholds, rights, leaves = self._trees
         places = np.arange(len(rows))[:, None]
-        nodes = np.repeat(self.roots[None, :], len(rows), axis=0)
+        nodes = np.repeat(roots[None, :], len(rows), axis=0)
         while True:
-            inner = self.right[nodes] > 0
+            inner = rights[nodes] > 0
             if not inner.any():
-                return np.asarray(self.value[nodes].astype(np.float64).mean(axis=1))
-            values = rows[places, np.where(inner, self.feature[nodes], 0)]
-            after = np.where(values <= self.threshold[nodes], nodes + 1, self.right[nodes])
+                return np.asarray(leaves[nodes].mean(axis=1))
+            values = rows[places, np.where(inner, features[nodes], 0)]
+            after = np.where(values <= thresholds[nodes], nodes + 1, rights[nodes])
             nodes = np.where(inner, after, nodes)
 
     def times(self, goals: Sequence[Goal], now: TimeStep, card: Card) -> list[float]:
@@ -447,40 +451,19 @@ class HorizonModel:
         times: list[float] = np.where(searched, predicted, 0.0).tolist()
         return times
 
-    def save(self, path: Path) -> None:
-        """Write the model; the same numbers give the same bytes."""
-        about = json.dumps({"env": self.env, "words": self.words, "numbers": NUMBERS})
-        with path.open("wb") as file:
-            np.savez_compressed(
-                file,
-                about=np.frombuffer(about.encode(), np.uint8),
-                **{name: getattr(self, name) for name in _ARRAYS},
-            )
-
     @classmethod
     def load(cls, path: Path) -> HorizonModel:
         """Return the model in a file. Raise LdmError if it holds none or is damaged."""
-        content = read_bytes(path, most=MOST_BYTES)
-        try:
-            return _read(content)
-        except _DAMAGED as error:
-            raise LdmError(f"{path} holds no horizon model: {error}.", REMEDY) from error
+        model = records.parse(read_bytes(path), cls, str(path), 1)
+        if isinstance(model, Problem):
+            raise LdmError(f"{model}: this is no horizon model.", REMEDY)
+        return model
 
 
-_ARRAYS: dict[str, Any] = {
-    "roots": np.int32,
-    "feature": np.int16,
-    "threshold": np.float32,
-    "right": np.int32,
-    "value": np.float32,
-}
+#: The model in a file, read once.
+horizon_model = lru_cache(maxsize=8)(HorizonModel.load)
 #: How to get a model, for error messages.
 REMEDY = "Train one in a checkout of ldm: python -m tools.horizon --env ENV --out FILE."
-#: Errors that reading a damaged archive raises.
-_DAMAGED = (
-    ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError, MemoryError,
-    zipfile.BadZipFile, zlib.error, struct.error,
-)  # fmt: skip
 
 
 def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArray[np.float32]:
@@ -495,60 +478,12 @@ def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArr
     return rows
 
 
-def _read(content: bytes) -> HorizonModel:
-    """Return the model in an archive of arrays. Raise one of `_DAMAGED` if it is not one."""
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES} bytes")
-    with zipfile.ZipFile(io.BytesIO(content)) as parts:
-        if sum(part.file_size for part in parts.infolist()) > MOST_NUMBERS:
-            raise ValueError("it unpacks to more than any model has")
-    with np.load(io.BytesIO(content), allow_pickle=False) as parts:
-        about = parse_json(parts["about"].tobytes(), "about")
-        arrays = {name: parts[name] for name in _ARRAYS}
-    if isinstance(about, Problem):
-        raise ValueError(str(about))
-    for name, kind in _ARRAYS.items():
-        if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise ValueError(f"{name} is not a list of {np.dtype(kind).name}")
-    words = about["words"]
-    named = isinstance(words, list) and all(isinstance(word, str) for word in words)
-    if not named or not isinstance(about["env"], str) or about["numbers"] != list(NUMBERS):
-        raise ValueError("its features are not those of this version")
-    model = HorizonModel(about["env"], tuple(words), **arrays)
-    _check(model)
-    return model
-
-
-def _check(model: HorizonModel) -> None:
-    """Raise ValueError if following the trees would not end, or would leave them."""
-    size = len(model.right)
-    if not 0 < len(model.roots) <= MOST_TREES or not size:
-        raise ValueError("it has no trees, or too many")
-    if any(len(one) != size for one in (model.feature, model.threshold, model.value)):
-        raise ValueError("its trees have different lengths")
-    inner = np.flatnonzero(model.right)
-    ahead = model.right[inner] > inner + 1
-    known = (model.feature >= 0) & (model.feature < len(model.words) + len(NUMBERS))
-    if not ahead.all() or (model.right >= size).any() or not known[inner].all():
-        raise ValueError("its trees are damaged")
-    if (model.roots < 0).any() or (model.roots >= size).any():
-        raise ValueError("its trees have no root")
-    if not np.isfinite(model.value).all() or not np.isfinite(model.threshold).all():
-        raise ValueError("it holds values that are not numbers")
-
-
 def file_digest(path: Path) -> str:
     """Return the digest of a model's file. Raise LdmError if it cannot be read."""
-    return stable_hash(read_bytes(path, most=MOST_BYTES).hex())
-
-
-@lru_cache(maxsize=8)
-def horizon_model(path: Path) -> HorizonModel:
-    """Return the model in a file, read once. Raise LdmError as `HorizonModel.load` does."""
-    return HorizonModel.load(path)
+    return stable_hash(read_bytes(path).hex())
 
 
 def shipped(env: str) -> Path | None:
     """Return the file of the model shipped for an environment, or None if there is none."""
-    path = SHIPPED / f"{env}.npz"
+    path = SHIPPED / f"{env}.json.gz"
     return path if path.is_file() else None

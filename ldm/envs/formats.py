@@ -5,8 +5,8 @@ those that tools share, which may also write. They read lines as dataclasses (`r
 problems name the field.
 
 A format is a module with
-- SUFFIXES, the endings of its files; SIGN, what identifies them, for messages; HEAD, a pattern in
-  the first bytes by which a file is found in a folder, None if it is not;
+- SUFFIXES, the endings of its files, which are found in a folder if they are LINES; SIGN, what
+  identifies them, for messages;
 - detect(value), whether the JSON value of a line or a document has this format;
 - read(path, assumed), which yields the trajectories in a file and a Problem for each invalid
   record, or parse(line, file, number), for one trajectory per line;
@@ -82,8 +82,6 @@ GROUP = "ldm.formats"
 #: Our own schema.
 OWN = "ldm"
 LINES = (".jsonl", ".jsonl.gz")
-#: Bytes that tell whether a file of a folder holds recordings.
-HEAD = 2**16
 #: Invalid records that are reported one by one; the rest are only counted.
 MAX_REPORTED = 20
 _EXAMPLE = (
@@ -120,8 +118,8 @@ NOTHING = Assumed()
 def files_below(paths: Iterable[Path]) -> list[Path]:
     """Return the trajectory files among `paths` and below them, sorted, without hidden ones.
 
-    Of a folder's files that are not JSONL, only those that look like recordings are returned.
-    Raise LdmError for a path that does not exist, and for a file of another kind.
+    Of a folder those of JSONL are returned. Raise LdmError for a path that does not exist, and for
+    a file of another kind.
     """
     files: set[Path] = set()
     known = tuple(dict.fromkeys([*LINES, *(s for f in _formats().values() for s in f.SUFFIXES)]))
@@ -129,11 +127,10 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
         if not path.exists():
             raise LdmError(f"{path} does not exist.", "Check the path.")
         if path.is_dir():
-            below = (p for p in path.rglob("*") if p.is_file() and p.name.endswith(known))
-            visible = (
+            below = (p for p in path.rglob("*") if p.is_file() and p.name.endswith(LINES))
+            files.update(
                 p for p in below if not any(q.startswith(".") for q in p.relative_to(path).parts)
             )
-            files.update(p for p in visible if p.name.endswith(LINES) or _recording(p))
         elif not path.name.endswith(known):
             raise LdmError(f"{path} is not a trajectory file.", f"They end in {', '.join(known)}.")
         elif not path.is_file():  # a named pipe would block
@@ -154,14 +151,14 @@ def format_of(path: Path) -> str | None:
             if not isinstance(line, Problem):
                 return _format_of(line)
         return None
-    formats = {name: one for name, one in _formats().items() if path.suffix in one.SUFFIXES}
     value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
-        return _recording(path)
+        return None
     detected = _format_of(value)
     if detected is None and isinstance(value, list) and value:
         detected = _format_of(value[0])
-    return detected if detected in formats else None
+    module = _formats().get(detected or "")
+    return detected if module and path.suffix in module.SUFFIXES else None
 
 
 def read(path: Path, name: str, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
@@ -272,13 +269,6 @@ def _format_of(value: Any) -> str | None:
     if isinstance(value, dict) and {"task", "opening", "steps"} <= value.keys():
         return OWN
     return next((name for name, one in _formats().items() if one.detect(value)), None)
-
-
-def _recording(path: Path) -> str | None:
-    """Return the format that the first bytes of a file look like."""
-    head = read_bytes(path, most=HEAD)
-    formats = ((name, one) for name, one in _formats().items() if path.suffix in one.SUFFIXES)
-    return next((name for name, one in formats if one.HEAD and one.HEAD.search(head)), None)
 
 
 def _load(name: str) -> Any:

@@ -164,18 +164,34 @@ def search(
     return _Search(positions, goal, decide, options).run()
 
 
+@dataclass(slots=True, eq=False)
+class _Reached:
+    """A node that was reached. children: by action. votes: of the memory, None until it decided."""
+
+    node: TreeNode
+    position: Position
+    stage: Stage
+    children: dict[str, _Reached] = field(default_factory=dict)
+    votes: dict[str, float] | None = None
+
+    def followed(self, action: str) -> bool:
+        """Return whether the memory has decided after this action."""
+        child = self.children.get(action)
+        return child is not None and child.votes is not None
+
+
 @dataclass(order=True, slots=True)
 class _Open:
     """An entry of a queue, cheapest first.
 
-    order: breaks ties. node: to start from. what: "follow" the memory's decisions; queue the
+    order: breaks ties. at: to start from. what: "follow" the memory's decisions; queue the
     "deviations" from them, or "deviate" by `action`; "survey" queues all possible actions, "try"
     takes `action`. base: the cost without surcharges.
     """
 
     cost: float
-    order: int
-    node: int = field(compare=False)
+    order: int = field(init=False, default=0)
+    at: _Reached = field(compare=False)
     what: Literal["follow", "deviations", "deviate", "survey", "try"] = field(compare=False)
     action: str = field(compare=False, default="")
     confidence: float = field(compare=False, default=0.0)
@@ -198,10 +214,7 @@ class _Search:
         self._options = options
         self._start = positions.start()
         self._experience = Experience(goal, self._start.now.admissible or ())
-        self._nodes: list[TreeNode] = []
-        self._at: list[Position] = []
-        self._children: list[dict[str, int]] = []
-        self._votes: dict[int, dict[str, float]] = {}
+        self._reached: list[_Reached] = []
         # Of deviations and of surveys, with the steps spent on each.
         self._queues: tuple[list[_Open], list[_Open]] = ([], [])
         self._spent = [0, 0]
@@ -209,129 +222,120 @@ class _Search:
         self._observations: set[str] = set()
         self._tried: Counter[str] = Counter()
         self._stages: dict[frozenset[str], Stage] = {}
-        self._stage: list[Stage] = []
         self._pushed = 0
         self._solved = False
 
     def run(self) -> tuple[TreeNode, ...]:
         """Search until it is solved or the budget is spent."""
         do: Mapping[str, Callable[[_Open], None]] = {
-            "follow": lambda entry: self._follow(entry.node, entry.cost),
+            "follow": lambda entry: self._follow(entry.at, entry.cost),
             "deviations": self._queue_deviations,
             "deviate": self._deviate,
-            "survey": self._queue_survey,
+            "survey": lambda entry: self._queue_survey(entry.at),
             "try": self._try,
         }
-        self._enter(opening(self._start), self._start, 0.0)
-        self._follow(0, 0.0)
+        self._follow(self._enter(opening(self._start), self._start, 0.0), 0.0)
         while any(self._queues) and not self._over():
             behind = int(self._spent[1] < self._spent[0])
             turn = behind if self._queues[behind] else 1 - behind
             entry, before = heapq.heappop(self._queues[turn]), self._positions.steps
             do[entry.what](entry)
             self._spent[turn] += self._positions.steps - before
-        return ended(self._nodes)
+        return ended([one.node for one in self._reached])
 
     def _over(self) -> bool:
         return self._solved or self._positions.steps >= self._options.budget
 
-    def _follow(self, number: int, cost: float) -> None:
+    def _follow(self, at: _Reached, cost: float) -> None:
         """Continue greedily from a node until the process ends or sees nothing new for a while."""
         patience = PATIENCE
-        while self._nodes[number].fate == "grown" and not self._over():
+        while at.node.fate == "grown" and not self._over():
             if not patience:
-                self._push(_Open(cost + GOING_ON, 0, number, "follow"))
+                self._push(_Open(cost + GOING_ON, at, "follow"))
                 return
-            decision = self._decide(self._at[number])
-            if number not in self._votes:
-                self._push(_Open(cost, 0, number, "deviations"))
-            self._votes[number] = {p.action: p.confidence for p in decision.proposals}
+            decision = self._decide(at.position)
+            if at.votes is None:
+                self._push(_Open(cost, at, "deviations"))
+            at.votes = {p.action: p.confidence for p in decision.proposals}
             best = decision.proposals[0]
-            after = self._children[number].get(best.action)
-            if after is None:
-                known = len(self._observations)
-                number = self._take(number, best.action, best.confidence, cost)
-                patience = PATIENCE if len(self._observations) > known else patience - 1
-            elif after in self._votes:
+            if at.followed(best.action):
                 return
-            else:
-                number = after
+            if (after := at.children.get(best.action)) is None:
+                known = len(self._observations)
+                after = self._take(at, best.action, best.confidence, cost)
+                patience = PATIENCE if len(self._observations) > known else patience - 1
+            at = after
 
     def _queue_deviations(self, entry: _Open) -> None:
         """Queue the deviations that are possible at a node."""
-        votes = self._votes[entry.node]
-        actions = list(dict.fromkeys([*votes, *(self._at[entry.node].now.admissible or ())]))
+        votes = entry.at.votes or {}
+        actions = list(dict.fromkeys([*votes, *(entry.at.position.now.admissible or ())]))
         for action, named in zip(actions, self._experience.named(actions), strict=True):
-            if self._children[entry.node].get(action) not in self._votes:
+            if not entry.at.followed(action):
                 price = DEVIATION + _against(votes, action) - GOAL_WORD * named
                 base = entry.cost + max(LEAST, price)
                 first = base + TRIED_AGAIN * self._tried[action]
                 confidence = votes.get(action, 0.0)
-                self._push(_Open(first, 0, entry.node, "deviate", action, confidence, base))
+                self._push(_Open(first, entry.at, "deviate", action, confidence, base))
 
     def _deviate(self, entry: _Open) -> None:
         """Try a deviation, unless its cost has risen meanwhile."""
-        number = self._children[entry.node].get(entry.action)
-        if number in self._votes:
+        if entry.at.followed(entry.action):
             return
         if self._postponed(entry, entry.base + TRIED_AGAIN * self._tried[entry.action]):
             return
         self._tried[entry.action] += 1
-        if number is None:
-            number = self._take(entry.node, entry.action, entry.confidence, entry.base)
-        self._follow(number, entry.base)
+        after = entry.at.children.get(entry.action)
+        if after is None:
+            after = self._take(entry.at, entry.action, entry.confidence, entry.base)
+        self._follow(after, entry.base)
 
-    def _queue_survey(self, entry: _Open) -> None:
+    def _queue_survey(self, at: _Reached) -> None:
         """Queue the actions at a node that are new to its stage."""
-        stage = self._stage[entry.node]
-        actions = [
-            action
-            for action in self._at[entry.node].now.admissible or ()
-            if action not in stage.queued
-        ]
+        stage, possible = at.stage, at.position.now.admissible or ()
+        actions = [action for action in possible if action not in stage.queued]
         stage.queued.update(actions)
         for action, named in zip(actions, self._experience.named(actions), strict=True):
             if self._experience.advances(action):
                 base = stage.cost + max(LEAST, UNASKED - GOAL_WORD * named)
             else:
-                away = AWAY * (self._nodes[entry.node].depth - stage.depth)
+                away = AWAY * (at.node.depth - stage.depth)
                 base = stage.cost + SURVEY + away - GOAL_WORD_NEARBY * named
-            new = _Open(base, 0, entry.node, "try", action, 0.0, base)
-            new.cost = self._price(new)
-            self._push(new)
+            self._push(_Open(self._price(action, base), at, "try", action, 0.0, base))
 
-    def _price(self, entry: _Open) -> float:
+    def _price(self, action: str, base: float) -> float:
         """Return the present cost of trying an action in a survey."""
-        if self._experience.advances(entry.action):
-            return entry.base + TRIED_AGAIN * self._tried[entry.action]
-        return entry.base + BARREN * self._experience.barren(entry.action)
+        if self._experience.advances(action):
+            return base + TRIED_AGAIN * self._tried[action]
+        return base + BARREN * self._experience.barren(action)
 
     def _try(self, entry: _Open) -> None:
         """Try an action of a survey, unless its cost has risen.
 
         After an advance follow the memory's decisions; otherwise continue the survey.
         """
-        stage = self._stage[entry.node]
-        tried = entry.action in self._children[entry.node]
-        if tried or self._postponed(entry, self._price(entry)):
+        stage, action = entry.at.stage, entry.action
+        if action in entry.at.children or self._postponed(entry, self._price(action, entry.base)):
             return
-        number = self._take(entry.node, entry.action, 0.0, entry.base)
-        state = self._at[number].state
-        if self._experience.advances(entry.action):
-            self._tried[entry.action] += 1
-            self._follow(number, entry.base)
-        elif self._nodes[number].fate == "grown" and state not in stage.states:
-            stage.states.add(state)
-            self._queue_survey(_Open(stage.cost, 0, number, "survey"))
+        after = self._take(entry.at, action, 0.0, entry.base)
+        if self._experience.advances(action):
+            self._tried[action] += 1
+            self._follow(after, entry.base)
+        elif after.node.fate == "grown" and after.position.state not in stage.states:
+            stage.states.add(after.position.state)
+            self._queue_survey(after)
 
-    def _take(self, parent: int, action: str, confidence: float, cost: float) -> int:
-        """Execute an action in the state of a node; return the number of the new node."""
-        position = self._positions.after(self._at[parent], action)
-        number = self._children[parent][action] = len(self._nodes)
-        return self._enter(child(self._nodes[parent], number, action, confidence), position, cost)
+    def _take(self, parent: _Reached, action: str, confidence: float, cost: float) -> _Reached:
+        """Execute an action in the state of a node; return the new node."""
+        position = self._positions.after(parent.position, action)
+        node = child(parent.node, len(self._reached), action, confidence)
+        after = parent.children[action] = self._enter(node, position, cost, parent.stage)
+        return after
 
-    def _enter(self, node: TreeNode, position: Position, cost: float) -> int:
-        """Record a node that was reached; return its number."""
+    def _enter(
+        self, node: TreeNode, position: Position, cost: float, before: Stage | None = None
+    ) -> _Reached:
+        """Record a node that was reached from a stage. A new stage is surveyed."""
         state, node = position.situation, entered(node, position)
         if node.fate == "grown" and node.depth >= self._options.depth:
             node = replace(node, fate="depth")
@@ -340,27 +344,18 @@ class _Search:
         self._states.add(state)
         self._observations.add(position.now.observation)
         self._experience.add(node.action, position.now)
-        self._nodes.append(node)
-        self._at.append(position)
-        self._children.append({})
-        self._stage.append(self._stage_of(node, position, cost))
         self._solved |= node.fate == "done" and node.score >= FULL_SCORE
-        return node.number
-
-    def _stage_of(self, node: TreeNode, position: Position, cost: float) -> Stage:
-        """Return the stage of a node; a new one is surveyed."""
-        advances = frozenset[str]()
-        if node.parent >= 0:
-            advances = self._stage[node.parent].advances
-            if position.now.valid and self._experience.advances(node.action):
-                advances |= {node.action}
+        advances = before.advances if before else frozenset[str]()
+        if before and position.now.valid and self._experience.advances(node.action):
+            advances |= {node.action}
         stage = self._stages.get(advances)
-        if stage is None:
-            stage = Stage(advances, node.depth, cost, states={position.state})
-            if node.fate == "grown":
-                self._stages[advances] = stage
-                self._push(_Open(cost + SURVEY, 0, node.number, "survey"))
-        return stage
+        is_new = stage is None and node.fate == "grown"
+        stage = stage or Stage(advances, node.depth, cost, states={position.state})
+        self._reached.append(reached := _Reached(node, position, stage))
+        if is_new:
+            self._stages[advances] = stage
+            self._push(_Open(cost + SURVEY, reached, "survey"))
+        return reached
 
     def _postponed(self, entry: _Open, cost: float) -> bool:
         """Queue an entry again if its cost has risen; return whether it has."""

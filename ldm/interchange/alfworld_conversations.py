@@ -21,7 +21,6 @@ from ldm.types import Step, Task, Trajectory
 
 SUFFIXES = LINES
 SIGN = '"game" and "conversations"'
-HEAD = None
 _SPEAKERS = ("human", "gpt")
 
 

@@ -216,7 +216,6 @@ def is_bare(value: Any) -> bool:
 
 SUFFIXES = (SUFFIX,)
 SIGN = '"messages" with "role" and "content", also with calls of tools'
-HEAD = None
 #: Roles of instructions to the agent as such, which are not part of the task.
 _INSTRUCTIONS = ("system", "developer")
 

@@ -24,7 +24,6 @@ from ldm.types import Trajectory
 
 SUFFIXES = (SUFFIX,)
 SIGN = '"trace_id" and "run_type" (LangSmith), or "observations" (Langfuse)'
-HEAD = None
 
 
 @dataclass(frozen=True, slots=True)

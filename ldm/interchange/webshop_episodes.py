@@ -26,7 +26,6 @@ from ldm.types import Score, Step, Task, Trajectory, stable_hash
 
 SUFFIXES = LINES
 SIGN = '"instruction", "steps" and "reward", or "states", "actions" and "action_idxs"'
-HEAD = None
 _THOUGHT = re.compile(r"think\[(.*?)\]?\s*$", re.DOTALL)
 _LINK = re.compile(r"click\[([A-Z0-9]{10})\]")
 _BOUGHT = "click[buy now]"

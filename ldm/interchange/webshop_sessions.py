@@ -28,7 +28,6 @@ from ldm.types import Score, Step, Task, Trajectory
 
 SUFFIXES = LINES
 SIGN = '"page", "url" and "goal"'
-HEAD = None
 ENV = "webshop"
 SPLIT = "recorded"
 #: The most products that the search engine returns.

@@ -20,7 +20,7 @@ from ldm.agents import load_agent
 from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.episode import CALLS
 from ldm.errors import LdmError
-from ldm.explore import ExploredGoal, Tree
+from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.report import drawn, totals
 from ldm.llm.calls import Call
 from ldm.policy import CONSULTED, VOTES

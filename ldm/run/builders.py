@@ -31,7 +31,7 @@ from ldm.types import Card, Usage
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import AttemptSetup
-    from ldm.explore import ExplorationSetup
+    from ldm.explore.refine import ExplorationSetup
     from ldm.reason.prompted import PromptedReasoner
 
 #: An experiment with a memory.
@@ -164,7 +164,7 @@ class ExplorerBuilder(Builder[Refine]):
     needs = ("memory", "reasoner")
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> ExplorationSetup:
-        from ldm.explore import ExplorationSetup
+        from ldm.explore.refine import ExplorationSetup
 
         spec = self.spec
         options: PolicyOptions = spec.typed("policy")

@@ -15,7 +15,6 @@ from typing import Literal
 
 from ldm.config import Evaluate, OptimisePlan, Section, dump, written
 from ldm.errors import LdmError
-from ldm.llm.meter import load_prices, price_of
 from ldm.llm.models import ModelOptions, listed
 from ldm.run.builders import agent_needs, option_names, roles
 from ldm.run.runtime import Runtime
@@ -49,6 +48,8 @@ def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items
 
     items: their noun, e.g. "tasks".
     """
+    from ldm.llm.meter import load_prices, price_of
+
     table = load_prices(Path(options.prices) if options.prices else None)
     listing = [price_of(model, table) for model in options.roles().values()]
     prices = [price for price in listing if price is not None]

@@ -24,7 +24,7 @@ from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.episode import CALLS
 from ldm.errors import LdmError
-from ldm.explore import ExploredGoal, read_explored_goals
+from ldm.explore.refine import ExploredGoal, read_explored_goals
 from ldm.files import open_own
 from ldm.llm.calls import FILE, Call
 from ldm.memory import inspect

@@ -18,8 +18,8 @@ from ldm.envs import load_env
 from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
 from ldm.errors import Interrupted, LdmError
-from ldm.explore import ExplorationSetup, Verdict, judge
-from ldm.explore.refine import TREES, ExploredGoal, Explorer
+from ldm.explore.gate import Verdict, judge
+from ldm.explore.refine import TREES, ExplorationSetup, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
 from ldm.explore.tree import Position, Positions
 from ldm.memory import FormationOptions, extend, generations, inspect

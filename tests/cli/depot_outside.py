@@ -67,7 +67,7 @@ def stack(count: int = 1) -> None:
     print("crate " * count)  # noqa: T201 - a command
 
 
-SUFFIXES, SIGN, HEAD, ENV = (".jsonl",), '"slip"', None, "depot"
+SUFFIXES, SIGN, ENV = (".jsonl",), '"slip"', "depot"
 
 
 def detect(line: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from ldm.agents.demonstrations import SHIPPED
 from ldm.deps import DepsAgent
-from ldm.deps.parser import MOST_ROUNDS, Goal, Malformed, Policy, Unmet, Vocabulary
+from ldm.deps.parser import MOST_ROUNDS, Goal, Malformed, Parser, Policy, Unmet, Vocabulary
 from ldm.deps.styles import DepsOptions, Method
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Environment
@@ -111,7 +111,7 @@ class TestPrograms:
             counts[goal.item] = counts.get(goal.item, 0) + 1
 
         has = lambda item, count: counts.get(item, 0) >= count  # noqa: E731
-        Policy(Vocabulary.of(CARD), has, act).run(text)
+        Policy(Parser(Vocabulary.of(CARD)), has, act).run(text)
         return done
 
     def test_loops_run_until_their_condition_holds(self) -> None:
@@ -149,7 +149,7 @@ class TestPrograms:
 
     def test_a_loop_has_an_end(self) -> None:
         rounds: list[Goal] = []
-        policy = Policy(Vocabulary.of(CARD), lambda item, count: False, rounds.append)
+        policy = Policy(Parser(Vocabulary.of(CARD)), lambda item, count: False, rounds.append)
         with pytest.raises(Malformed, match="more than"):
             policy.run("while not inventory.has({'log': 1}):\n    mine(obj='log')")
         assert len(rounds) == MOST_ROUNDS

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldm.deps.parser import MOST_GOALS, Nearest, Parser, Vocabulary, words_of
+from ldm.deps.parser import MOST_GOALS, Parser, Vocabulary, nearest, words_of
 from ldm.types import Card
 from tests.cases import cases
 from tests.deps.workshop import CARD
@@ -125,7 +126,7 @@ class Synonyms:
 
 
 def test_what_the_rules_do_not_know_is_looked_up_by_its_meaning() -> None:
-    parser = Parser(VOCABULARY, Nearest(VOCABULARY, Synonyms))
+    parser = Parser(VOCABULARY, partial(nearest, VOCABULARY, Synonyms))
     assert read("step 1: fell 3 trees\nslaughter({'lamb': 2})", parser) == [
         "mine 3 log",
         "kill 2 sheep",
@@ -137,7 +138,7 @@ def test_the_embedder_is_loaded_only_where_the_rules_do_not_do() -> None:
     def load() -> Synonyms:
         raise AssertionError("it was loaded")
 
-    assert read("step 1: mine 1 log", Parser(VOCABULARY, Nearest(VOCABULARY, load))) == [
+    assert read("step 1: mine 1 log", Parser(VOCABULARY, partial(nearest, VOCABULARY, load))) == [
         "mine 1 log"
     ]
 

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from ldm.deps.parser import Goal, Plan
-from ldm.deps.select import AtRandom, MostSimilar, Soonest, candidates, scaled
+from ldm.deps.select import AtRandom, candidates, most_similar, soonest
 from ldm.types import TimeStep
 from tests.deps.workshop import CARD
 from tests.embedder import BagOfWords
+from tools.horizon import scaled
 
 NOW = TimeStep("Time: 0 of 6000.\nInventory: 2 stick.")
 LOG, PLANKS, WOOL, COBBLE = (
@@ -48,24 +50,24 @@ def test_alternatives_are_candidates_and_what_takes_a_tool_that_is_not_held_is_n
 
 def test_the_random_arm_stays_with_its_goal_until_that_has_ended() -> None:
     arm = AtRandom(0, "task")
-    first = arm.choose((LOG, WOOL, COBBLE), NOW)
-    assert all(arm.choose((LOG, WOOL, COBBLE), NOW) == first for _ in range(20))
+    first = arm((LOG, WOOL, COBBLE), NOW)
+    assert all(arm((LOG, WOOL, COBBLE), NOW) == first for _ in range(20))
     others = tuple(goal for goal in (LOG, WOOL, COBBLE) if goal != first)
-    assert arm.choose(others, NOW) in others
+    assert arm(others, NOW) in others
 
 
 def test_the_random_arm_depends_on_its_seed_alone() -> None:
     def draws(seed: int) -> list[Goal]:
-        return [AtRandom(seed, n).choose((LOG, WOOL, COBBLE), NOW) for n in range(30)]
+        return [AtRandom(seed, n)((LOG, WOOL, COBBLE), NOW) for n in range(30)]
 
     assert draws(1) == draws(1) != draws(2)
     assert len(Counter(draws(1))) == 3
 
 
 def test_the_similarity_arm_takes_what_is_nearest_to_what_is_seen() -> None:
-    arm = MostSimilar(BagOfWords)
-    assert arm.choose((LOG, WOOL), TimeStep("wool")) == WOOL
-    assert arm.choose((LOG, WOOL), TimeStep("log")) == LOG
+    arm = partial(most_similar, BagOfWords)
+    assert arm((LOG, WOOL), TimeStep("wool")) == WOOL
+    assert arm((LOG, WOOL), TimeStep("log")) == LOG
 
 
 @pytest.mark.parametrize(("ticks", "mu"), [(0, 0.0), (20, 2.0), (60, 4.0), (10**9, 15.0)])
@@ -75,5 +77,5 @@ def test_times_have_the_scale_of_sixteen_classes(ticks: int, mu: float) -> None:
 
 def test_the_soonest_is_taken_and_of_equals_the_first() -> None:
     times = {"log": 5.0, "wool": 3.0, "cobblestone": 3.0}
-    arm = Soonest(lambda goals, now: [times[goal.item] for goal in goals])
-    assert arm.choose((LOG, COBBLE, WOOL), NOW) == COBBLE
+    arm = partial(soonest, lambda goals, now: [times[goal.item] for goal in goals])
+    assert arm((LOG, COBBLE, WOOL), NOW) == COBBLE

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldm.deps.select import HorizonModel, feature_rows, scaled
+from ldm.deps.select import HorizonModel, feature_rows
 from ldm.errors import LdmError
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
-from tools.horizon import Example, World, fit, main, worlds
+from tools.horizon import Example, World, fit, main, scaled, worlds
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,8 @@ SMALL = ("--env=minecraft", "--worlds=8", "--set=limit=2500", "--set=slice=150")
 def test_the_command_writes_the_same_model_for_the_same_seed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("one.npz", "two.npz"):
+    for name in ("one.json", "two.json"):
         main([*SMALL, "--seed=3", f"--out={tmp_path / name}"])
         assert "rows of 8 worlds" in capsys.readouterr().out
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    assert HorizonModel.load(tmp_path / "one.npz").env == "minecraft"
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    assert HorizonModel.load(tmp_path / "one.json").env == "minecraft"

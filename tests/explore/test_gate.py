@@ -11,15 +11,6 @@ import pytest
 
 from ldm import records
 from ldm.errors import ForkUnsupported
-from ldm.explore import (
-    ExplorationSetup,
-    ExploredGoal,
-    GateOptions,
-    RefineOptions,
-    Tree,
-    Verdict,
-    judge,
-)
 from ldm.explore.gate import (
     FOLDS,
     TOGETHER,
@@ -27,13 +18,16 @@ from ldm.explore.gate import (
     Candidate,
     Candidates,
     Comparison,
+    GateOptions,
     Played,
     Player,
+    Verdict,
     collect,
     folds_of,
+    judge,
     verdict_on,
 )
-from ldm.explore.refine import Explorer
+from ldm.explore.refine import ExplorationSetup, ExploredGoal, Explorer, RefineOptions, Tree
 from ldm.memory import FormationOptions, build, extend, generations
 from ldm.memory.index import IndexedTuple
 from ldm.policy import Policy, PolicyOptions

@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.explore import GateOptions
-from ldm.explore.gate import HINDSIGHT, Reviser, Revision, Shortcut, collect, revise, revised
+from ldm.explore.gate import (
+    HINDSIGHT,
+    GateOptions,
+    Reviser,
+    Revision,
+    Shortcut,
+    collect,
+    revise,
+    revised,
+)
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.tree import Positions
 from ldm.memory import extend, generations, inspect

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ldm.errors import BudgetSpent
-from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions, Tree
-from ldm.explore.refine import Explorer
+from ldm.explore.refine import ExplorationSetup, ExploredGoal, Explorer, RefineOptions, Tree
 from ldm.explore.tree import path_to
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.memory.index import Generation, IndexedTuple

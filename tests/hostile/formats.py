@@ -151,7 +151,7 @@ def _written(folder: Path) -> list[Subject]:
     request = Request("m", (Message("user", "hello"),), max_tokens=5)
     call = Call(request.key, "llm", request, "word", "stop", Usage(1, 2, 0, 3))
     known = {"http://host": {"m": {"structured": "json_schema"}}}
-    forest = small_forest(folder / "h.npz").read_bytes()
+    forest = small_forest(folder / "h.json").read_bytes()
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("a/game.tw-pddl", "hello " * 50)
@@ -174,7 +174,7 @@ def _written(folder: Path) -> list[Subject]:
     return [
         run,
         calls,
-        Subject("horizon model", "h.npz", forest, lambda p: [HorizonModel.load(p)]),
+        Subject("horizon model", "h.json", forest, lambda p: [HorizonModel.load(p)]),
         Subject("capabilities", "c.json", store, lambda p: [CapabilityStore(p).get("m")]),
         Subject("prices", "p.json", priced, lambda p: [load_prices(p)]),
         Subject("zip", "a.zip", archive.getvalue(), unpacked),

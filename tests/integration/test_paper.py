@@ -15,8 +15,7 @@ from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.config import Refine
 from ldm.episode import run_episode
-from ldm.explore import ExplorationSetup, Tree
-from ldm.explore.refine import Explorer
+from ldm.explore.refine import ExplorationSetup, Explorer, Tree
 from ldm.explore.tree import path_to
 from ldm.memory import FormationOptions, Memory, build, extend
 from ldm.policy import Policy

@@ -15,7 +15,7 @@ from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.commands import possible
-from ldm.worlds.minecraft.map import animals, grounds, nearest_tree, wood_of
+from ldm.worlds.minecraft.map import animals, grounds, trees
 from ldm.worlds.minecraft.rules import FURNACE, TABLE, WOODS, RuleSet, load_rules
 from tools.minecraft.solver import Move, Plan, shortest
 
@@ -64,8 +64,8 @@ def _plainly(item: str, env: Minecraft) -> str:
     """Return "log" for the wood of the nearest known tree, any other item itself."""
     if not item.endswith("_log") or env.world is None:
         return item
-    near = nearest_tree(None, env.situation.sightings, env.situation, env.world)
-    return "log" if near and f"{wood_of(near, env.world)}_log" == item else item
+    near = min(trees(env.situation, env.world), default=None)
+    return "log" if near and near.thing == env.rules.sources[item].thing else item
 
 
 def _moves(env: Minecraft) -> list[Move]:
@@ -155,11 +155,10 @@ def _known(items: tuple[str, ...], env: Minecraft) -> Iterator[float]:
     if world is None:
         return
     if source.where == "animal":
-        yield from (known.distance for known in animals(source.thing, state))
+        known = animals(state)
     elif source.where == "tree":
-        woods = {item.rpartition("_")[0] for item in items} - {""}
-        near = nearest_tree(woods or None, state.sightings, state, world)
-        yield from [near.distance] if near else []
+        known = trees(state, world)
     else:
-        things = grounds(source.thing, state.sightings, state, world)
-        yield from (known.distance for known in things)
+        known = grounds(state, world)
+    things = {env.rules.sources[item].thing for item in items}
+    yield from (one.distance for one in known if one.thing in things or "tree" in things)

@@ -348,26 +348,46 @@ class Counted:
         return completion
 
 
+#: Steps of an executor call if the environment's card has no published number.
+EXECUTOR_STEPS = 20
+#: Steps of a trial without a budget: more than any recursion takes.
+UNLIMITED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class DividingOptions(ExecutorOptions):
+    """Options of agents that divide tasks (ADaPT, arXiv 2311.05772).
+
+    Steps of an executor are published in App. A, its strength in §4.1 and App. A; the default is
+    hybrid, ADaPT's standard executor. restore: the authors' code does so on ALFWorld and WebShop;
+    the paper does not say it. Budget, calls and the length of a plan are ours; without a budget
+    there is no limit.
+    """
+
+    executor_steps: Annotated[Positive | None, "Steps of an executor call; none: as published"] = (
+        None
+    )
+    max_calls: Annotated[Positive | None, "Model calls per task, the planner's included"] = None
+    plan: Annotated[Positive, "Maximum tokens of a plan"] = 300
+    restore: Annotated[bool, "Return to the state after the last success before each try"] = False
+
+
 @dataclass
 class Controller:
     """Carries out one task in a running trial.
 
-    d_max: maximum depth. steps: of an executor call. plan: maximum tokens of a plan. plan_first:
-    whether the whole task is planned in detail before an executor tries it. restore: whether each
-    executor begins where the last success left the world. root: the tree so far. failed: the tasks
-    at which executors failed. reached: the steps up to the last success. replayed: how many of them
-    were repeated to return there.
+    options: with the strength and the steps of an executor. d_max: maximum depth. plan_first:
+    whether the whole task is planned in detail before an executor tries it. root: the tree so far.
+    failed: the tasks at which executors failed. reached: the steps up to the last success.
+    replayed: how many of them were repeated to return there.
     """
 
     episode: Episode
     llm: LLM
     planner: LLM
-    options: ExecutorOptions
+    options: DividingOptions
     d_max: int
-    steps: int
-    plan: int
-    plan_first: bool = False
-    restore: bool = False
+    plan_first: bool
     failed: list[str] = field(default_factory=list)
     reached: tuple[Step, ...] = ()
     replayed: int = 0
@@ -377,7 +397,7 @@ class Controller:
         self.opening = episode.now.observation
         self.root = Node(episode.goal)
         self.rule = rule_of(episode.card)
-        self.whole = task_work(episode, options)
+        self.whole = replace(task_work(episode, options), steps=options.executor_steps)
         place, shots = options.demonstrations, options.shots
         looks = demonstrations.skills(episode.env_name, place) if shots else ()
         self.looks = tuple(one for one in looks if one.task.kind in episode.card.judged)
@@ -432,7 +452,7 @@ class Controller:
     def _attempt(self, node: Node, carried: str) -> tuple[bool, str]:
         """Run the task's own executor; return as `_adapt`."""
         node.mode = "judge" if skill_of(node.task) in self.episode.card.judged else "loop"
-        if self.restore and not self._untouched:
+        if self.options.restore and not self._untouched:
             self.episode.restart(self.reached)
             self.replayed += len(self.reached)
         work = None if node.mode == "judge" else self._work(node, carried)
@@ -462,10 +482,9 @@ class Controller:
         return len(self.episode.past) == len(self.reached)
 
     def _work(self, node: Node, carried: str) -> Work:
-        whole = replace(self.whole, steps=self.steps)
         if node is self.root:
-            return whole
-        return part_of(whole, node.task, self.episode, self._beginning(), carried)
+            return self.whole
+        return part_of(self.whole, node.task, self.episode, self._beginning(), carried)
 
     def _beginning(self) -> str:
         """Return what a sub-task sees first: nothing of what failed attempts left (App. A)."""
@@ -515,7 +534,7 @@ class Controller:
             )
 
         reply = self._reply(
-            self.planner, prompt, len(self.divisions), max_tokens=self.plan, stop=PLAN_STOP
+            self.planner, prompt, len(self.divisions), max_tokens=self.options.plan, stop=PLAN_STOP
         )
         return parse_plan(reply.text.strip(), cut=reply.cut)
 
@@ -525,30 +544,6 @@ class Controller:
         widest = View(examples, self.options.observation)
         completion, _ = ask(llm, prompt, widest, 0, **options)
         return completion
-
-
-#: Steps of an executor call if the environment's card has no published number.
-EXECUTOR_STEPS = 20
-#: Steps of a trial without a budget: more than any recursion takes.
-UNLIMITED = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class DividingOptions(ExecutorOptions):
-    """Options of agents that divide tasks (ADaPT, arXiv 2311.05772).
-
-    Steps of an executor are published in App. A, its strength in §4.1 and App. A; the default is
-    hybrid, ADaPT's standard executor. restore: the authors' code does so on ALFWorld and WebShop;
-    the paper does not say it. Budget, calls and the length of a plan are ours; without a budget
-    there is no limit.
-    """
-
-    executor_steps: Annotated[Positive | None, "Steps of an executor call; none: as published"] = (
-        None
-    )
-    max_calls: Annotated[Positive | None, "Model calls per task, the planner's included"] = None
-    plan: Annotated[Positive, "Maximum tokens of a plan"] = 300
-    restore: Annotated[bool, "Return to the state after the last success before each try"] = False
 
 
 class DividingAgent(ExecutorAgent):
@@ -568,20 +563,16 @@ class DividingAgent(ExecutorAgent):
 
     def solve(self, episode: Episode) -> None:
         """Play one trial. The tree goes into the record, however it ends."""
-        options = replace(self.options, strength=self.strength(episode.card))
-        calls = list[int]()
+        steps = self.setting(episode.card, "executor_steps", EXECUTOR_STEPS)
+        strength, calls = self.strength(episode.card), list[int]()
+        options = replace(self.options, strength=strength, executor_steps=steps)
         llm, planner = (
             Counted(self._resources.model(episode, role), options.max_calls, calls)
             for role in ("llm", "planner")
         )
         with episode.trial():
-            controller = Controller(
-                *(episode, llm, planner, options, self.depth(episode.card)),
-                steps=self.setting(episode.card, "executor_steps", EXECUTOR_STEPS),
-                plan=options.plan,
-                restore=options.restore,
-                plan_first=self.plan_first,
-            )
+            depth = self.depth(episode.card)
+            controller = Controller(episode, llm, planner, options, depth, self.plan_first)
             try:
                 controller.solve()
             finally:

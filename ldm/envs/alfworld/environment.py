@@ -71,7 +71,6 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         """Create the environment; `engine` replaces ours, to be compared with it."""
         super().__init__(options or ALFWorldOptions())
         self._engine = engine or FastEngine()
-        self._own: dict[str, dict[str, Game]] = {}
         self._playing: Game | None = None
         self._now: EngineState | None = None
 
@@ -138,7 +137,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
 
         Each has its digest beside it: the texts of all games together would fill the memory.
         """
-        games = self._own_games(split).values() if split in OWN_SPLITS else self._official(split)
+        games = own_games(split) if split in OWN_SPLITS else self._official(split)
         return ((game.task, (game.id, game.digest)) for game in games)
 
     def _digest(self, games: list[tuple[str, str]]) -> str:
@@ -151,11 +150,6 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             "admissible": self.options.admissible,
             "feedback": self.options.feedback,
         }
-
-    def _own_games(self, split: str) -> dict[str, Game]:
-        if split not in self._own:
-            self._own[split] = {game.id: game for game in own_games(split)}
-        return self._own[split]
 
     def _official(self, split: str) -> Iterator[Game]:
         root, games = self._root(split), 0
@@ -173,14 +167,13 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
 
     def _find(self, task: Task) -> Game:
         split, *below = task.id.split("/")
-        if ".." in below:
-            raise unknown_task("ALFWorld", task)
         if split not in self.splits:
             raise unknown_split("ALFWorld", split, self.splits)
-        if split in OWN_SPLITS:
-            if task.id not in self._own_games(split):
-                raise unknown_task("ALFWorld", task)
-            return self._own_games(split)[task.id]
+        own = {game.id: game for game in own_games(split)} if split in OWN_SPLITS else {}
+        if task.id in own:
+            return own[task.id]
+        if split in OWN_SPLITS or ".." in below:
+            raise unknown_task("ALFWorld", task)
         file = self._root(split) / task.id / FILE
         if not file.is_file():
             raise LdmError(

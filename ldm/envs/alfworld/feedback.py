@@ -210,11 +210,7 @@ class FastEngine:
         if operation is None:
             self._now = replace(self._now, feedback=NOTHING)
             return self._now
-        feedback, state = self._world.apply(operation, self._state)
-        if state is self._state:
-            self._now = replace(self._now, feedback=feedback)
-            return self._now
-        return self._enter(self._world, feedback, state)
+        return self._enter(self._world, *self._world.apply(operation, self._state))
 
     def why_not(self, command: str) -> str:
         """Return a sentence on why a command is not admissible, "" if none is known."""

@@ -19,7 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -43,7 +43,6 @@ _FORMS = {
     "put": (rf"\bput (the )?({_THING}) in/on (the )?({_THING})", r"put \1\2 in/on \3\4"),
     "move": (rf"\bmove (the )?({_THING}) to (the )?({_THING})", r"move \1\2 to \3\4"),
 }
-_TEMPLATE = re.compile(r"action\s+PutObject\s*\{\s*template\s*::\s*\"(\w+) ")
 _ARRIVAL = re.compile(r"\AYou arrive at [^.\n]+\. ")
 
 
@@ -96,17 +95,6 @@ def translate(text: str, dialect: Dialect) -> str:
     if f"{other} " not in text:  # most texts: looking for a word is faster than for a pattern
         return text
     return re.sub(_FORMS[other][0], _FORMS[dialect][1], text)
-
-
-def dialect_of(grammar: str) -> Dialect:
-    """Return the dialect of a grammar. Raise ValueError if it has neither."""
-    template = _TEMPLATE.search(grammar)
-    verb = template.group(1) if template else ""
-    if verb == "put":
-        return "put"
-    if verb == "move":
-        return "move"
-    raise ValueError(f"the grammar places objects with the verb {verb!r}, neither put nor move")
 
 
 Expression: TypeAlias = "str | tuple[Expression, ...]"
@@ -238,7 +226,7 @@ def read_rules(domain: str, grammar: str) -> Rules:
     if missing:
         raise UnknownRules(f"the domain lacks the action {min(missing)!r}")
     return Rules(
-        dialect_of(grammar),
+        FACTS["grammars"][grammar_digest(grammar)],
         _OPTIONAL in types,
         types["cleanobject"],
         types["heatobject"],
@@ -310,10 +298,6 @@ KINDS = {
     "pick_cool_then_place_in_recep": "cool",
     "pick_two_obj_and_place": "pick2",
 }
-#: The dialect of the new grammar, in which our own games are played.
-OWN_DIALECT: Dialect = "move"
-
-_TASK_RULE = re.compile(rf'"({TASK}(?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
@@ -335,8 +319,9 @@ class Game:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The placing verb of the game's grammar. Raise ValueError if it has neither."""
-        return dialect_of(self.grammar) if self.grammar else OWN_DIALECT
+        """The placing verb of the game's grammar."""
+        verb: Dialect = FACTS["grammars"][grammar_digest(self.grammar)] if self.grammar else "move"
+        return verb
 
     @cached_property
     def digest(self) -> str:
@@ -420,28 +405,18 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
         data["pddl_domain"],
         data["grammar"],
     )
-    flaw = _flaw(game)
+    flaw = grammar_flaw(game.grammar) if game.goal else f"has no line {TASK!r}"
     return Problem(str(file), 1, "grammar", flaw) if flaw else game
 
 
 def _task_in(grammar: str) -> str:
     """Return the task that a grammar prints; "" if it has none."""
-    match = _TASK_RULE.search(grammar)
-    text = parse_json(f'"{match.group(1)}"', "") if match else ""
-    return goal_of(text) if isinstance(text, str) else ""
+    match = _TASK_LINE.search(grammar)
+    text = parse_json(f'"{match[1]}"', "") if match else ""
+    return text.split("\n", 1)[0].strip() if isinstance(text, str) else ""
 
 
-def _flaw(game: Game) -> str:
-    """Return why a game's grammar cannot or must not be used, "" if it can."""
-    if not game.goal:
-        return f"has no line {TASK!r}"
-    try:
-        game.dialect  # noqa: B018 - raises if it has none
-    except ValueError as error:
-        return str(error)
-    return grammar_flaw(game.grammar)
-
-
+@cache
 def own_games(split: str) -> list[Game]:
     """Return the games of one of OWN_SPLITS, sorted by id."""
     packed = (Path(__file__).parent / "demo" / f"{split}.jsonl.gz").read_bytes()

@@ -1,7 +1,7 @@
 """PDDL goal conditions, compiled once per game and then evaluated in microseconds.
 
-A quantifier binds its variables one after the other and checks each conjunct as soon as all of its
-variables are bound; constant facts (an object's type) are checked once, when compiling.
+A conjunct stands outside of the quantifiers whose variables it lacks, so that it is checked early;
+constant facts about one thing (an object's type) are checked once, when compiling.
 """
 
 from __future__ import annotations
@@ -82,48 +82,26 @@ class GoalCompiler(Generic[S]):
         raise UnknownRules(f"the goal requires {name!r}, which no action can achieve")
 
     def _exists(self, form: Expression) -> Test[S]:
-        variables, body = _merged(form)
-        order = list(variables)
-        conjuncts = list(_conjuncts(body))
-        used = [_free(part) & set(order) for part in conjuncts]
-        before = [self._test(p) for p, names in zip(conjuncts, used, strict=True) if not names]
-        steps: list[tuple[str, list[str], list[Test[S]]]] = []
-        for number, variable in enumerate(order):
-            candidates = self._of_type(variables[variable])
-            checks = []
-            for part, names in zip(conjuncts, used, strict=True):
-                if not names or max(map(order.index, names)) != number:
-                    continue
-                test = self._test(part)
-                if self._is_static(part, variable):
-                    candidates = [name for name in candidates if _static(test, variable, name)]
-                else:
-                    checks.append(test)
-            steps.append((variable, candidates, checks))
-
-        def search(state: S, bound: Binding, depth: int) -> bool:
-            if depth == len(steps):
-                return True
-            variable, candidates, checks = steps[depth]
-            for name in candidates:
-                bound[variable] = name
-                if all(check(state, bound) for check in checks) and search(state, bound, depth + 1):
-                    return True
-            return False
-
-        def exists(state: S, bound: Binding) -> bool:
-            return all(test(state, bound) for test in before) and search(state, dict(bound), 0)
-
-        return exists
-
-    def _of_type(self, kind: str) -> list[str]:
+        """Return the test of a quantifier: each further variable is a quantifier within it."""
+        ((variable, kind), *others), body = _quantified(form)
         if kind not in self._things:
             raise UnknownRules(f"the goal uses the unknown type {kind!r}")
-        return list(self._things[kind])
-
-    def _is_static(self, form: Expression, variable: str) -> bool:
-        name, _ = _split(form)
-        return name in self._static and _free(form) == {variable}
+        if others:
+            body = (
+                "exists",
+                tuple(part for name, its in others for part in (name, "-", its)),
+                body,
+            )
+        things, checks = list(self._things[kind]), list[Test[S]]()
+        for part in _conjuncts(body):
+            test = self._test(part)
+            if _split(part)[0] in self._static and _free(part) == {variable}:
+                things = [name for name in things if _static(test, variable, name)]
+            else:
+                checks.append(test)
+        return lambda state, bound: any(
+            all(check(state, {**bound, variable: name}) for check in checks) for name in things
+        )
 
 
 def _static(test: Test[S], variable: str, name: str) -> bool:
@@ -149,26 +127,27 @@ def _exactly(parts: tuple[E, ...], count: int, form: Expression) -> tuple[E, ...
 E = TypeVar("E", bound=Expression)
 
 
-def _merged(form: Expression) -> tuple[dict[str, str], Expression]:
-    """Return the variables and the body of directly nested quantifiers: ∃a ∃b φ is ∃a,b φ."""
-    variables: dict[str, str] = {}
-    while _split(form)[0] == "exists":
-        declared, body = _exactly(_split(form)[1], 2, form)
-        new = dict(typed(declared)) if isinstance(declared, tuple) else {}
-        if not new or new.keys() & variables.keys():
-            break
-        variables |= new
-        form = body
+def _quantified(form: Expression) -> tuple[list[tuple[str, str]], Expression]:
+    """Return the variables of a quantifier, each with its type, and its body."""
+    declared, body = _exactly(_split(form)[1], 2, form)
+    variables = list(typed(declared)) if isinstance(declared, tuple) else []
     if not variables:
         raise UnknownRules(f"a quantifier without variables: {form}")
-    return variables, form
+    return variables, body
 
 
 def _conjuncts(form: Expression) -> Iterator[Expression]:
+    """Yield the parts of a conjunction; those of a quantifier without its variables precede it."""
     head, operands = _split(form)
     if head == "and":
         for part in operands:
             yield from _conjuncts(part)
+    elif head == "exists":
+        variables, body = _quantified(form)
+        own, parts = {name for name, _ in variables}, list(_conjuncts(body))
+        yield from (part for part in parts if own.isdisjoint(_free(part)))
+        inner = (part for part in parts if not own.isdisjoint(_free(part)))
+        yield ("exists", operands[0], ("and", *inner))
     else:
         yield form
 

@@ -42,12 +42,12 @@ def check(path: Path) -> DataCheck:
         splits[split] = dict(sorted(Counter(f"{q.kind} {q.level}" for q in questions).items()))
         left_out = max(left_out, omitted)
         titles = {title for question in questions for title in question.titles}
-        missing |= {title for title in titles if library.collection.place(title) is None}
+        missing |= {title for title in titles if library.place(title) is None}
     archives = sorted(path.glob(ABSTRACTS))
     facts = {
         "licence": LICENCE,
         "files": [file.name for file in (*sources.files, *archives)],
-        "articles": len(library.collection),
+        "articles": len(library),
         "left_out": left_out,
         "missing": sorted(missing),
         "conflicts": list(library.conflicts),

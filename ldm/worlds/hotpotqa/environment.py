@@ -89,7 +89,7 @@ class HotpotQA(ListedEnvironment[Question]):
         assert self._question is not None and self._library is not None  # noqa: PT018, S101
         if self._done:
             return TimeStep(FINISHED, done=True)
-        reply = apply_action(action, self._reading, self._library.collection)
+        reply = apply_action(action, self._reading, self._library)
         self._reading = reply.reading
         if reply.answer is None:
             return TimeStep(reply.text, valid=reply.valid)
@@ -122,7 +122,7 @@ class HotpotQA(ListedEnvironment[Question]):
             "articles": self.options.articles,
             "admissible": False,
             # A larger collection is a harder search.
-            "collection": [[len(library.collection), library.digest] for library in opened],
+            "collection": [[len(library), library.digest] for library in opened],
             "licence": LICENCE if official else "",
         }
 

@@ -3,7 +3,7 @@
 A file is a JSON list of objects with `_id` or `id`, `question`, `answer`, `type`, `level`,
 `supporting_facts` ([title, number of a sentence], …) and `context` ([title, [sentence, …]], …).
 Exact match and F1 are those of HotpotQA's `hotpot_evaluate_v1.py` (Yang et al., arXiv 1809.09600,
-§5). `Collection` opens the article that a title names, or lists similar titles. It replaces
+§5). `Library` opens the article that a title names, or lists similar titles. It replaces
 Wikipedia's search; `docs/decisions/hotpotqa.md` lists the differences.
 """
 
@@ -19,10 +19,10 @@ import tarfile
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from html import unescape
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
@@ -298,7 +298,7 @@ def _without_punctuation(title: str) -> str:
     return " ".join("".join(c if c.isalnum() else " " for c in text).split())
 
 
-#: Normal forms in which equal titles are the same, the strictest first.
+#: Normal forms in which equal titles are the same, the strictest first; each is made of the former.
 STAGES: tuple[Callable[[str], str], ...] = (
     _typed,
     _without_case,
@@ -308,132 +308,70 @@ STAGES: tuple[Callable[[str], str], ...] = (
 
 
 class Compiler:
-    """Builder of the arrays of a `Collection` from articles that are added one by one."""
+    """Builder of the arrays of a `Library` from articles that are added one by one.
 
-    def __init__(self) -> None:
+    problems: of invalid articles and questions. conflicts: titles that have another text, too.
+    """
+
+    def __init__(self, text: IO[bytes]) -> None:
+        """Start without articles. text: gets a line for each."""
+        self.problems: list[Problem] = []
+        self.conflicts: dict[str, None] = {}
+        self._text = text
+        self._ends: list[int] = []
         self._indexer = Indexer()
         self._texts: dict[str, int] = {}
-        self._keys: list[list[int]] = [[] for _ in STAGES]
-        self._bases: list[list[int]] = [[] for _ in STAGES]
+        self._keys: dict[str, list[int]] = {"title": [], "base": []}
         self._qualified: list[int] = []
         self._digest = hashlib.sha256()
-        self._conflicts: dict[str, None] = {}
 
-    def add(self, article: Article) -> bytes:
-        """Add an article and return its line of text; b"" if its title is already there."""
+    def add(self, article: Article | Problem) -> None:
+        """Add an article, unless its title is already there."""
+        if isinstance(article, Problem):
+            self.problems.append(article)
+            return
         title, sentences = article
         line = json.dumps([title, sentences], ensure_ascii=False).encode() + b"\n"
         text = _number(line.decode())
-        if title in self._texts:
-            if self._texts[title] != text:
-                self._conflicts[title] = None
-            return b""
-        self._texts[title] = text
+        if self._texts.setdefault(title, text) != text:
+            self.conflicts[title] = None
+        if len(self._texts) == len(self._ends):
+            return
+        self._text.write(line)
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(line))
         self._digest.update(line)
-        base = _QUALIFIER.sub("", title)
-        if base != title:
-            self._qualified.append(len(self._texts) - 1)
-        for stage, keys, bases in zip(STAGES, self._keys, self._bases, strict=True):
-            keys.append(_number(stage(title)))
-            if base != title:
-                bases.append(_number(stage(base)))
+        self._keys["title"].append(_key(title))
+        if (base := _base(title)) != title:
+            self._qualified.append(len(self._ends) - 1)
+            self._keys["base"].append(_key(base))
         self._indexer.add(" ".join([*[title] * TITLE_WEIGHT, *sentences]))
-        return line
-
-    @property
-    def conflicts(self) -> list[str]:
-        """The titles that came again with another text, each once."""
-        return list(self._conflicts)
 
     def finish(self) -> tuple[dict[str, np.ndarray], str]:
         """Return the arrays and the digest of all articles."""
-        order = np.arange(len(self._texts), dtype=np.int32)
+        order = np.arange(len(self._ends), dtype=np.int32)
         arrays = self._indexer.finish(order)
+        arrays["text_ends"] = np.array(self._ends, dtype=np.int64)
         qualified = np.array(self._qualified, dtype=np.int32)
-        for number in range(len(STAGES)):
-            for name, keys, places in (
-                ("title", self._keys[number], order),
-                ("base", self._bases[number], qualified),
-            ):
-                values = np.array(keys, dtype=np.uint64)
-                sequence = np.argsort(values, kind="stable")
-                arrays[f"{name}_keys_{number}"] = values[sequence]
-                arrays[f"{name}_places_{number}"] = places[sequence]
+        for name, places in (("title", order), ("base", qualified)):
+            keys = np.array(self._keys[name], dtype=np.uint64)
+            sequence = np.argsort(keys, kind="stable")
+            arrays[f"{name}_keys"], arrays[f"{name}_places"] = keys[sequence], places[sequence]
         return arrays, self._digest.hexdigest()[:16]
 
 
-class Collection:
-    """Articles by title. Nothing in it changes, so environments and threads share it."""
+def _base(title: str) -> str:
+    """Return a title without a qualifier, as in NAME (…)."""
+    return _QUALIFIER.sub("", title)
 
-    def __init__(self, compiled: Compiled) -> None:
-        self._arrays: Mapping[str, np.ndarray] = compiled.arrays
-        self._text = compiled.text
-        self._index = Index(compiled.arrays)
 
-    def __len__(self) -> int:
-        return len(self._index)
+def _key(title: str) -> int:
+    """Return 64 bits of a title's loosest form; what is equal in a stricter one has the same."""
+    return _number(_without_punctuation(title))
 
-    def __getitem__(self, place: int) -> Article:
-        ends = self._arrays["text_ends"]
-        start = int(ends[place - 1]) if place else 0
-        title, sentences = value_at(self._text, start, int(ends[place]))
-        return title, tuple(sentences)
 
-    def ask(self, query: str) -> Page | Similar | Ambiguous:
-        """Return the article with this title, or the titles to choose from.
-
-        The first of STAGES in which a title equals the query decides, ties by the order of the
-        articles; enclosing quotation marks come off if nothing equals it.
-        """
-        place = self.place(query)
-        if place is not None:
-            title, sentences = self[place]
-            text = "".join(sentences)
-            if MAY_REFER not in text:
-                return Page.of((text.strip(),))
-            return Ambiguous(self._with_similar(self._qualified(title), query))
-        meant = () if _NO_TITLE.search(query) else self._qualified(query)
-        if len(meant) > 1:
-            return Ambiguous(self._with_similar(meant, query))
-        return Similar(self._with_similar((), query))
-
-    def place(self, query: str) -> int | None:
-        """Return the number of the article that a query opens, or None."""
-        if _NO_TITLE.search(query):
-            return None
-        for text in _unquoted(query):
-            for number, stage in enumerate(STAGES):
-                key = stage(text)
-                for place in self._with_key("title", number, key):
-                    if stage(self[place][0]) == key:
-                        return place
-        return None
-
-    def _qualified(self, name: str) -> tuple[int, ...]:
-        """Return the articles called NAME (…) by the first of STAGES that any of them equals."""
-        for number, stage in enumerate(STAGES):
-            key = stage(name)
-            places = self._with_key("base", number, key)
-            same = [p for p in places if stage(_QUALIFIER.sub("", self[p][0])) == key]
-            if same and key:
-                return tuple(same)
-        return ()
-
-    def _with_key(self, name: str, number: int, key: str) -> Sequence[int]:
-        """Return the numbers of the articles whose key has this hash, in order."""
-        keys = self._arrays[f"{name}_keys_{number}"]
-        value = np.uint64(_number(key))
-        low, high = np.searchsorted(keys, value), np.searchsorted(keys, value, side="right")
-        places: list[int] = self._arrays[f"{name}_places_{number}"][low:high].tolist()
-        return places if key else ()
-
-    def _with_similar(self, first: Sequence[int], query: str) -> tuple[str, ...]:
-        """Return SHOWN titles: of the first articles, then of those with the query's words."""
-        places = list(first[:SHOWN])
-        for place in self._index.search(query, SHOWN + len(places)):
-            if len(places) < SHOWN and place not in places:
-                places.append(place)
-        return tuple(self[place][0] for place in places)
+def _number(text: str) -> int:
+    """Return 64 bits that depend on the text alone."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
 
 
 def _unquoted(query: str) -> Iterator[str]:
@@ -444,14 +382,9 @@ def _unquoted(query: str) -> Iterator[str]:
             yield text[1:-1]
 
 
-def _number(key: str) -> int:
-    """Return 64 bits that depend on the key alone."""
-    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest())
-
-
 Articles = Literal["context", "abstracts"]
 #: Increased when the same files yield different arrays than before.
-FORMAT = "1"
+FORMAT = "2"
 #: The folder of our own world.
 OWN_DATA = Path(__file__).parent / "demo"
 ABSTRACTS = "enwiki-*-abstracts.tar.bz2"
@@ -487,45 +420,84 @@ class Sources:
 
 
 class Library:
-    """The questions of each file, and the collection that their articles are searched in."""
+    """The questions of each file, and the articles that are searched.
+
+    Nothing in it changes, so environments and threads share it. digest: a hash of all articles.
+    problems: the invalid questions and articles, which were left out. conflicts: the titles that
+    came again with another text; the first text stays.
+    """
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self.collection = Collection(compiled)
-        self._read: dict[str, tuple[Question, ...]] = {}
+        self._arrays: Mapping[str, np.ndarray] = compiled.arrays
+        self._index = Index(compiled.arrays)
+        self.digest: str = compiled.meta["digest"]
+        self.problems = tuple(Problem(*fields) for fields in compiled.meta["problems"])
+        self.conflicts: Sequence[str] = compiled.meta["conflicts"]
 
-    @property
-    def digest(self) -> str:
-        """A hash of all articles."""
-        return str(self._compiled.meta["digest"])
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The invalid questions and articles, which were left out."""
-        return tuple(Problem(*fields) for fields in self._compiled.meta["problems"])
-
-    @property
-    def conflicts(self) -> tuple[str, ...]:
-        """The titles that came again with another text; the first text stays."""
-        return tuple(self._compiled.meta["conflicts"])
-
-    @property
+    @cached_property
     def questions(self) -> Mapping[str, Sequence[Question]]:
         """The questions of each file, by its split."""
-        if not self._read:
-            lines, read = self._question_lines(), {}
-            for split, count in self._compiled.meta["splits"].items():
-                parsed = (json.loads(line) for line in islice(lines, count))
-                read[split] = tuple(
-                    Question(**{**fields, "titles": tuple(fields["titles"])}) for fields in parsed
-                )
-            self._read = read  # at once, since threads share a library
-        return self._read
+        lines = iter(bytes(self._compiled.text[int(self._arrays["text_ends"][-1]) :]).splitlines())
+        return {
+            split: tuple(records.loads(line, Question) for line in islice(lines, count))
+            for split, count in self._compiled.meta["splits"].items()
+        }
 
-    def _question_lines(self) -> Iterator[bytes]:
-        ends = self._compiled.arrays["text_ends"]
-        start = int(ends[-1]) if len(ends) else 0
-        return iter(bytes(self._compiled.text[start:]).splitlines())
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __getitem__(self, place: int) -> Article:
+        ends = self._arrays["text_ends"]
+        start = int(ends[place - 1]) if place else 0
+        title, sentences = value_at(self._compiled.text, start, int(ends[place]))
+        return title, tuple(sentences)
+
+    def ask(self, query: str) -> Page | Similar | Ambiguous:
+        """Return the article with this title, or the titles to choose from."""
+        place = self.place(query)
+        if place is not None:
+            title, sentences = self[place]
+            text = "".join(sentences)
+            if MAY_REFER not in text:
+                return Page.of((text.strip(),))
+            return Ambiguous(self._with_similar(self._called("base", title), query))
+        meant = () if _NO_TITLE.search(query) else self._called("base", query)
+        if len(meant) > 1:
+            return Ambiguous(self._with_similar(meant, query))
+        return Similar(self._with_similar((), query))
+
+    def place(self, query: str) -> int | None:
+        """Return the number of the article that a query opens, or None.
+
+        Enclosing quotation marks come off if no title equals it; ties go by the order of articles.
+        """
+        if _NO_TITLE.search(query):
+            return None
+        found = (place for text in _unquoted(query) for place in self._called("title", text))
+        return next(found, None)
+
+    def _called(self, name: str, text: str) -> Sequence[int]:
+        """Return the articles with this title, or "base" of one, by the first stage with any."""
+        keys, value = self._arrays[f"{name}_keys"], np.uint64(_key(text))
+        low, high = np.searchsorted(keys, value), np.searchsorted(keys, value, side="right")
+        places: list[int] = self._arrays[f"{name}_places"][low:high].tolist()
+        titles = [self[place][0] for place in places]
+        names = titles if name == "title" else list(map(_base, titles))
+        for stage in STAGES:
+            sought = stage(text)
+            same = [place for place, own in zip(places, names, strict=True) if stage(own) == sought]
+            if same and sought:
+                return same
+        return ()
+
+    def _with_similar(self, first: Sequence[int], query: str) -> tuple[str, ...]:
+        """Return SHOWN titles: of the first articles, then of those with the query's words."""
+        places = list(first[:SHOWN])
+        for place in self._index.search(query, SHOWN + len(places)):
+            if len(places) < SHOWN and place not in places:
+                places.append(place)
+        return tuple(self[place][0] for place in places)
 
 
 def open_library(sources: Sources, cache: Path | None) -> Library:
@@ -541,11 +513,8 @@ def open_library(sources: Sources, cache: Path | None) -> Library:
 def _shared(folder: Path, collection: Articles, cache: Path | None, state: object) -> Library:
     sources = Sources.find(folder, collection)
     names = [*sources.questions, *(path.name for path in sources.files)]
-
-    def compile_files(text: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return compile_sources(sources, text)
-
-    return Library(open_compiled(compile_files, sources.files, [FORMAT, collection, names], cache))
+    compiling = partial(compile_sources, sources)
+    return Library(open_compiled(compiling, sources.files, [FORMAT, collection, names], cache))
 
 
 def compile_sources(
@@ -555,44 +524,30 @@ def compile_sources(
 
     Raise LdmError if a file cannot be read, or no article is left.
     """
-    compiler, ends = Compiler(), [0]
-    problems: list[Problem] = []
+    compiler = Compiler(text)
     questions: dict[str, list[Question]] = {}
-
-    def add(entry: Article | Problem) -> None:
-        if isinstance(entry, Problem):
-            problems.append(entry)
-        elif line := compiler.add(entry):
-            text.write(line)
-            ends.append(ends[-1] + len(line))
-
     reader = _read_abstracts if sources.collection == "abstracts" else read_articles
-    for path in sources.articles:
-        for listed_article in reader(path):
-            add(listed_article)
+    for one in chain.from_iterable(map(reader, sources.articles)):
+        compiler.add(one)
     for split, path in sources.questions.items():
         questions[split] = []
         for entry in read_questions(path):
             if isinstance(entry, Problem):
-                problems.append(entry)
+                compiler.add(entry)
                 continue
             question, context = entry
             questions[split].append(question)
-            if sources.collection == "context":
-                for context_article in context:
-                    add(context_article)
-    if len(ends) == 1:
-        raise LdmError(f"{sources.folder} holds no articles.", "Use the official files.")
-    for split_questions in questions.values():
-        for question in split_questions:
-            line = json.dumps(asdict(question), ensure_ascii=False).encode()
-            text.write(line + b"\n")
+            for one in context if sources.collection == "context" else ():
+                compiler.add(one)
     arrays, digest = compiler.finish()
-    arrays["text_ends"] = np.array(ends[1:], dtype=np.int64)
+    if not len(arrays["text_ends"]):
+        raise LdmError(f"{sources.folder} holds no articles.", "Use the official files.")
+    for question in chain.from_iterable(questions.values()):
+        text.write(records.dumps(question).encode() + b"\n")
     return arrays, {
         "digest": digest,
-        "problems": [[p.file, p.line, p.field, p.message] for p in problems],
-        "conflicts": compiler.conflicts,
+        "problems": [[p.file, p.line, p.field, p.message] for p in compiler.problems],
+        "conflicts": list(compiler.conflicts),
         "splits": {split: len(of) for split, of in questions.items()},
     }
 

@@ -1,11 +1,11 @@
 """Controllers, which carry out one unit of an action at a time.
 
-`Recipes` knows recipes and tools only. `Oracle` acts in a map and always succeeds. `Paper` succeeds
-as often, and takes as long, as the controller of DEPS did (arXiv 2302.01560, Table 18).
+`Controller` knows recipes and tools only. `Oracle` acts in a map and always succeeds. `Paper`
+succeeds as often, and takes as long, as the controller of DEPS did (arXiv 2302.01560, Table 18).
 
-The oracle's `Skills` walk to known things, else search, and dig down for stone and ores. Each call
-does one unit: a stretch of search, a block or animal, a level or an advance below the ground. The
-next unit depends on the state alone, never on where an action was interrupted.
+The oracle walks to known things, else searches, and digs down for stone and ores. Each call does
+one unit: a stretch of search, a block or animal, a level or an advance below the ground. The next
+unit depends on the state alone, never on where an action was interrupted.
 
 Drops are drawn by the world and the number of the draw. Durations are in ticks of a twentieth of a
 second, each part rounded up; speeds, damage and intervals are the game's published values, hardness
@@ -29,10 +29,8 @@ from ldm.worlds.minecraft.map import (
     distance,
     grounds,
     look,
-    nearest,
-    nearest_tree,
+    trees,
     veins,
-    wood_of,
 )
 from ldm.worlds.minecraft.rules import FACTS, FURNACE, MOBS, VEINS, Rules
 
@@ -140,16 +138,12 @@ def craft(command: Command, way: Way, state: State, rules: Rules, *, timed: bool
     if recipe is None:
         raise ValueError(f"no recipe for {command.word}")
     runs = -(-command.count // recipe.count)
-    after, broken = state, ""
-    if timed:
-        after = put_down(way.tool, after)
-        after = after.later(CALL + RUN * runs)
+    after = put_down(way.tool, state).later(CALL + RUN * runs) if timed else state
     for part, number in recipe.parts:
         after = after.plus(part, -number * runs)
     after = after.plus(recipe.item, recipe.count * runs)
-    if timed:
-        after, broken = pick_up(after, rules)
-    return Unit(after, recipe.count * runs, broken)
+    made = pick_up(after, rules) if timed else Unit(after)
+    return replace(made, gained=recipe.count * runs)
 
 
 def smelt(way: Way, state: State, rules: Rules, *, left: int, timed: bool) -> Unit:
@@ -178,15 +172,23 @@ def put_down(station: str, state: State) -> State:
     return replace(state.later(PLACE), standing=station)
 
 
-def pick_up(state: State, rules: Rules) -> tuple[State, str]:
-    """Return the state after digging up the station in use, and the tool that broke, if any."""
+def pick_up(state: State, rules: Rules) -> Unit:
+    """Return the state after digging up the station in use, if there is one."""
     if not state.standing:
-        return state, ""
-    tool = digger(state.standing, state, rules)
+        return Unit(state)
     # In the game, a furnace dug by hand is lost; an agent with one has, or had, a pickaxe.
-    after = state.later(digging(state.standing, tool, rules))
-    after = replace(after.used(tool, rules.uses.get(tool, 0)), standing="")
-    return after, tool if tool and after.held(tool) < state.held(tool) else ""
+    after, broken = dig(state.standing, digger(state.standing, state, rules), state, rules)
+    return Unit(replace(after, standing=""), broken=broken)
+
+
+def dig(block: str, tool: str, state: State, rules: Rules) -> tuple[State, str]:
+    """Return the state after digging a block with a tool, and that tool if it broke."""
+    after = state.later(digging(block, tool, rules)).used(tool, rules.uses.get(tool, 0))
+    return after, _broken(tool, state, after)
+
+
+def _broken(tool: str, before: State, after: State) -> str:
+    return tool if tool and after.held(tool) < before.held(tool) else ""
 
 
 #: Blocks of a stretch of search, and how many of them go in one direction.
@@ -198,18 +200,99 @@ _BACK = 64
 #: Blocks walked from one block of ground to the next.
 _APART = {"sugar cane": 4.0, "stone": 0.5}
 _STEPS = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
+_OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
 
 
-class Skills:
-    """Units of gathering in a world. stated: whether only a named tool is used."""
+ControllerName = Literal["oracle", "paper", "none"]
 
-    def __init__(self, rules: Rules, world: World, *, stated: bool) -> None:
-        self._rules, self._world, self._stated = rules, world, stated
-        self._sums: dict[str, list[float]] = {}
+
+class Controller:
+    """No map and no time: everything raw is at hand, only recipes and tools count.
+
+    As in MC-Textworld of DEPS (arXiv 2302.01560, §4.2), logs and animals are always there. It
+    begins an episode, carries out the next of the `left` units of a command, and ends the action.
+    """
+
+    timed = False
+
+    def __init__(self, rules: Rules, seed: int) -> None:
+        self.rules, self.seed = rules, seed
+
+    def start(self, given: tuple[str, ...]) -> State:
+        return State(inventory=dict.fromkeys(given, 1))
+
+    def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
+        match command.verb:
+            case "mine":
+                return self.mine(command.items, way.tool, state)
+            case "kill":
+                return self.kill(command.items[0], way.tool, state)
+            case "craft":
+                return craft(command, way, state, self.rules, timed=self.timed)
+            case "smelt":
+                return smelt(way, state, self.rules, left=left, timed=self.timed)
+            case "equip":
+                return equip(way, state, timed=self.timed)
+            case "explore":
+                return self.explore(command.items[0], state)
+        return Unit(state, 1)
 
     def mine(self, items: tuple[str, ...], tool: str, state: State) -> Unit:
         """Return one unit towards any of the items, which have one source or are kinds of wood."""
-        source = self._rules.sources[items[0]]
+        item = min(items, key=lambda item: (not item.startswith("oak_"), item))
+        source = self.rules.sources[item]
+        if source.thing in MOBS:
+            after = slaughter(source.thing, state, self.seed)
+        else:
+            after = dig_up(item, state, self.rules, self.seed)
+        return Unit(after, after.held(item) - state.held(item))
+
+    def kill(self, mob: str, tool: str, state: State) -> Unit:
+        """Return one unit towards killing an animal."""
+        return Unit(slaughter(mob, state, self.seed), 1)
+
+    def explore(self, direction: str, state: State) -> Unit:
+        """Return a stretch in a direction, on the surface."""
+        return Unit(state, 1)
+
+    def finish(self, state: State) -> Unit:
+        return Unit(state)
+
+
+class Oracle(Controller):
+    """A controller that always succeeds, in the time that an action takes.
+
+    stated: whether only a named tool is used.
+    """
+
+    timed = True
+
+    def __init__(self, rules: Rules, world: World, *, stated: bool) -> None:
+        super().__init__(rules, world.seed)
+        self.world, self._stated = world, stated
+        self._sums: dict[str, list[float]] = {}
+
+    def start(self, given: tuple[str, ...]) -> State:
+        x, z = self.world.start
+        spot = (x, self.world.surface(x, z), z)
+        return look(replace(super().start(given), spot=spot), self.world)
+
+    def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
+        if state.standing and command.verb not in ("smelt", "inventory"):
+            return pick_up(state, self.rules)
+        return self._looked(super().unit(command, way, state, left), state)
+
+    def finish(self, state: State) -> Unit:
+        return self._looked(pick_up(state, self.rules), state)
+
+    def _looked(self, unit: Unit, before: State) -> Unit:
+        """Return a unit with what is in sight after it, if it took time."""
+        if unit.after.tick == before.tick:
+            return unit
+        return replace(unit, after=look(unit.after, self.world))
+
+    def mine(self, items: tuple[str, ...], tool: str, state: State) -> Unit:
+        source = self.rules.sources[items[0]]
         match source.where:
             case "tree":
                 unit = self._tree(items, tool, state)
@@ -224,8 +307,7 @@ class Skills:
         return replace(unit, gained=unit.after.held(*items) - state.held(*items))
 
     def kill(self, mob: str, tool: str, state: State) -> Unit:
-        """Return one unit towards killing an animal."""
-        near = nearest(animals(mob, state))
+        near = min((one for one in animals(state) if one.thing == mob), default=None)
         if near is None or self._below(state):
             return self.search(state)
         after = self._walk(state, near.x, near.z)
@@ -237,10 +319,10 @@ class Skills:
         time, blows = killing(mob, arm)
         rest = {name: place for name, place in after.animals.items() if name != near.name}
         after = replace(after.later(time), animals=rest, taken={**after.taken, near.name: 1})
-        after = slaughter(mob, after, self._world.seed)
+        after = slaughter(mob, after, self.seed)
         for _ in range(blows):
-            after = after.used(arm, self._rules.uses.get(arm, 0)) if after.held(arm) else after
-        return self._with_sight(Unit(after, 1, _broken(arm, state, after)))
+            after = after.used(arm, self.rules.uses.get(arm, 0)) if after.held(arm) else after
+        return Unit(after, 1, _broken(arm, state, after))
 
     def search(self, state: State) -> Unit:
         """Return a stretch of search; below the ground, the way up."""
@@ -251,7 +333,6 @@ class Skills:
         return Unit(replace(after, legs=state.legs + 1))
 
     def explore(self, direction: str, state: State) -> Unit:
-        """Return a stretch in a direction, on the surface."""
         state = self._up(state) if self._below(state) else state
         x, _, z = state.spot
         east, south = _STEPS[direction]
@@ -260,30 +341,34 @@ class Skills:
     def _tree(self, items: tuple[str, ...], tool: str, state: State) -> Unit:
         form = items[0].rpartition("_")[2]
         woods = {item.rpartition("_")[0] or item for item in items}
-        near = nearest_tree(None if "log" in woods else woods, state.sightings, state, self._world)
+        things = {f"{wood} tree" for wood in woods}
+        known = trees(state, self.world)
+        fitting = (one for one in known if "log" in woods or one.thing in things)
+        near = min(fitting, default=None)
         if near is None or self._below(state):
             return self.search(state)
         after = self._walk(state, near.x, near.z)
-        wood = wood_of(near, self._world)
+        wood = near.thing.removesuffix(" tree")
         leaves = form == "leaves"
         block = f"{wood}_leaves" if leaves else f"{wood}_log"
-        item = block if block in self._rules.sources else "log"
-        after, broken = self._dig(block, self._with(tool, block, after), after)
+        item = block if block in self.rules.sources else "log"
+        after, broken = dig(block, self._with(tool, block, after), after, self.rules)
         if not leaves:
             gone = after.taken.get(near.name, 0) + 1
             after = replace(after, taken={**after.taken, near.name: gone})
-        return self._with_sight(Unit(after.plus(item, 1), 1, broken))
+        return Unit(after.plus(item, 1), 1, broken)
 
     def _ground(self, item: str, tool: str, state: State) -> Unit:
-        source = self._rules.sources[item]
-        near = nearest(grounds(source.thing, state.sightings, state, self._world))
+        source = self.rules.sources[item]
+        known = grounds(state, self.world)
+        near = min((one for one in known if one.thing == source.thing), default=None)
         if near is None or self._below(state):
             return self.search(state)
         if near.distance:
             return Unit(self._walk(state, near.x, near.z))
         after = state.later(walking(_APART.get(source.thing, 1.0)))
-        after, broken = self._dig(source.block, self._with(tool, source.block, after), after)
-        return self._with_sight(Unit(dig_up(item, after, self._rules, self._world.seed), 1, broken))
+        after, broken = dig(source.block, self._with(tool, source.block, after), after, self.rules)
+        return Unit(dig_up(item, after, self.rules, self.seed), 1, broken)
 
     def _rock(self, tool: str, state: State) -> Unit:
         """Return a block of stone: of a quarry below the earth, or of a mountain."""
@@ -291,8 +376,8 @@ class Skills:
         if self._bare(x, z) and not self._below(state):
             after = state.later(walking(_APART["stone"]))
             after, broken = self._stone(tool, after, 0)
-            return self._with_sight(Unit(after, 1, broken))
-        if y > self._world.surface(x, z) - COVER and not self._bare(x, z):
+            return Unit(after, 1, broken)
+        if y > self.world.surface(x, z) - COVER and not self._bare(x, z):
             return self._shaft(tool, state)
         after, broken = self._stone(tool, state, QUARRY)
         return Unit(after, 1, broken)
@@ -304,18 +389,18 @@ class Skills:
             vein = near[0]
             if (unit := self._towards(vein.spot, tool, state)) is not None:
                 return unit
-            after, broken = self._dig(self._rules.sources[ore].block, tool, state)
+            after, broken = dig(self.rules.sources[ore].block, tool, state, self.rules)
             rest = tuple(
                 replace(one, left=one.left - 1) if one == vein else one for one in after.veins
             )
             after = replace(after, veins=tuple(one for one in rest if one.left))
-            return Unit(dig_up(ore, after, self._rules, self._world.seed), 1, broken)
+            return Unit(dig_up(ore, after, self.rules, self.seed), 1, broken)
         if y > VEINS[ore].depth:
             return self._shaft(tool, state)
         after, broken = self._stone(tool, state, TUNNEL)
         if not broken:
             after, broken = self._stone(tool, after, 0)
-        east, south = _STEPS[DIRECTIONS[stable_seed(self._world.seed, "tunnel") % 4]]
+        east, south = _STEPS[DIRECTIONS[stable_seed(self.seed, "tunnel") % 4]]
         return Unit(replace(after, spot=(x + east, y, z + south)), 1, broken)
 
     def _towards(self, goal: Spot, tool: str, state: State) -> Unit | None:
@@ -337,11 +422,11 @@ class Skills:
     def _shaft(self, tool: str, state: State) -> Unit:
         """Return the state one level deeper."""
         x, y, z = state.spot
-        surface = self._world.surface(x, z)
-        cover = "" if self._bare(x, z) else self._world.ground(cell_of(x, z)).surface
+        surface = self.world.surface(x, z)
+        cover = "" if self._bare(x, z) else self.world.ground(cell_of(x, z)).surface
         if cover and y > surface - COVER:
-            spade = "" if self._stated else digger(cover, state, self._rules)
-            after, broken = self._dig(cover, spade, state)
+            spade = "" if self._stated else digger(cover, state, self.rules)
+            after, broken = dig(cover, spade, state, self.rules)
             after = after.plus(cover, 1)
         else:
             after, broken = self._stone(tool, state, SHAFT)
@@ -349,7 +434,7 @@ class Skills:
 
     def _stone(self, tool: str, state: State, area: int) -> tuple[State, str]:
         """Return the state after digging a block of stone, with the veins behind it."""
-        after, broken = self._dig("stone", tool, state)
+        after, broken = dig("stone", tool, state, self.rules)
         return self._exposed(after.plus("cobblestone", 1), area), broken
 
     def _exposed(self, state: State, area: int) -> State:
@@ -363,7 +448,7 @@ class Skills:
                 continue
             hazards[ore] = hazards.get(ore, 0.0) + area * vein.density
             while hazards[ore] >= self._sum(ore, number := discovered.get(ore, 0)):
-                rng = random.Random(stable_seed("vein", self._world.seed, ore, number))
+                rng = random.Random(stable_seed("vein", self.seed, ore, number))
                 left = rng.randint(vein.least, vein.most)
                 veins = (*veins, FoundVein(ore, state.spot, left, state.tick))
                 discovered[ore] = number + 1
@@ -373,147 +458,43 @@ class Skills:
         """Return the hazard at which vein `number` is found: the sum of `number` + 1 draws."""
         sums = self._sums.setdefault(ore, [])
         while len(sums) <= number:
-            rng = random.Random(stable_seed("ore", self._world.seed, ore, len(sums)))
+            rng = random.Random(stable_seed("ore", self.seed, ore, len(sums)))
             sums.append((sums[-1] if sums else 0.0) + rng.expovariate(1))
         return sums[number]
-
-    def _dig(self, block: str, tool: str, state: State) -> tuple[State, str]:
-        """Return the state after digging a block, and the tool that broke, if any."""
-        after = state.later(digging(block, tool, self._rules))
-        after = after.used(tool, self._rules.uses.get(tool, 0))
-        return after, _broken(tool, state, after)
 
     def _with(self, tool: str, block: str, state: State) -> str:
         """Return the tool to dig with: the named one, else the best."""
         if tool or self._stated:
             return tool
-        return digger(block, state, self._rules)
+        return digger(block, state, self.rules)
 
     def _walk(self, state: State, x: int, z: int) -> State:
         """Return the state after walking somewhere on the surface, and looking round there."""
         here, _, there = state.spot
         far = distance((here, 0, there), (x, 0, z))
-        spot = x, self._world.surface(x, z), z
-        return look(replace(state.later(walking(far)), spot=spot), self._world)
+        spot = x, self.world.surface(x, z), z
+        return look(replace(state.later(walking(far)), spot=spot), self.world)
 
     def _up(self, state: State) -> State:
         x, y, z = state.spot
-        top = self._world.surface(x, z)
+        top = self.world.surface(x, z)
         after = replace(state.later(CLIMB * (top - y)), spot=(x, top, z))
-        return look(after, self._world)
-
-    def _with_sight(self, unit: Unit) -> Unit:
-        return replace(unit, after=look(unit.after, self._world))
+        return look(after, self.world)
 
     def _below(self, state: State) -> bool:
         x, y, z = state.spot
-        return y < self._world.surface(x, z)
+        return y < self.world.surface(x, z)
 
     def _bare(self, x: int, z: int) -> bool:
-        return "stone" in self._world.ground(cell_of(x, z)).grounds
+        return "stone" in self.world.ground(cell_of(x, z)).grounds
 
     def _heading(self, number: int) -> str:
         """Return the direction of a part of the search; it never turns back at once."""
         before = ""
         for count in range(number + 1):
             left = [one for one in DIRECTIONS if not before or _OPPOSITE[one] != before]
-            before = left[stable_seed(self._world.seed, "heading", count) % len(left)]
+            before = left[stable_seed(self.seed, "heading", count) % len(left)]
         return before
-
-
-_OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
-
-
-def _broken(tool: str, before: State, after: State) -> str:
-    return tool if tool and after.held(tool) < before.held(tool) else ""
-
-
-ControllerName = Literal["oracle", "paper", "none"]
-
-
-class Recipes:
-    """No map and no time: everything raw is at hand, only recipes and tools count.
-
-    As in MC-Textworld of DEPS (arXiv 2302.01560, §4.2), logs and animals are always there.
-    """
-
-    def __init__(self, rules: Rules, world: int) -> None:
-        self._rules, self._world = rules, world
-
-    def start(self, given: tuple[str, ...]) -> State:
-        return State(inventory=dict.fromkeys(given, 1))
-
-    def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
-        rules = self._rules
-        match command.verb:
-            case "craft":
-                return craft(command, way, state, rules, timed=False)
-            case "smelt":
-                return smelt(way, state, rules, left=left, timed=False)
-            case "equip":
-                return equip(way, state, timed=False)
-            case "kill":
-                return Unit(slaughter(command.items[0], state, self._world), 1)
-            case "mine":
-                item = min(command.items, key=lambda item: (not item.startswith("oak_"), item))
-                source = rules.sources[item]
-                if source.thing in MOBS:
-                    after = slaughter(source.thing, state, self._world)
-                else:
-                    after = dig_up(item, state, rules, self._world)
-                return Unit(after, after.held(item) - state.held(item))
-        return Unit(state, 1)
-
-    def finish(self, state: State) -> Unit:
-        return Unit(state)
-
-
-class Oracle:
-    """A controller that always succeeds, in the time that an action takes.
-
-    stated: whether only a named tool is used.
-    """
-
-    def __init__(self, rules: Rules, world: World, *, stated: bool) -> None:
-        self.rules, self.world = rules, world
-        self._skills = Skills(rules, world, stated=stated)
-
-    def start(self, given: tuple[str, ...]) -> State:
-        x, z = self.world.start
-        state = State(spot=(x, self.world.surface(x, z), z), inventory=dict.fromkeys(given, 1))
-        return look(state, self.world)
-
-    def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
-        if state.standing and command.verb not in ("smelt", "inventory"):
-            after, broken = pick_up(state, self.rules)
-            return Unit(after, broken=broken)
-        unit = self._unit(command, way, state, left)
-        if unit.after.tick == state.tick:
-            return unit
-        return replace(unit, after=look(unit.after, self.world))
-
-    def finish(self, state: State) -> Unit:
-        after, broken = pick_up(state, self.rules)
-        if after.tick > state.tick:
-            after = look(after, self.world)
-        return Unit(after, broken=broken)
-
-    def _unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
-        match command.verb:
-            case "mine":
-                return self._skills.mine(command.items, way.tool, state)
-            case "kill":
-                unit = self._skills.kill(command.items[0], way.tool, state)
-                return replace(unit, gained=len(unit.after.taken) - len(state.taken))
-            case "craft":
-                return craft(command, way, state, self.rules, timed=True)
-            case "smelt":
-                return smelt(way, state, self.rules, left=left, timed=True)
-            case "equip":
-                return equip(way, state, timed=True)
-            case "explore":
-                return self._skills.explore(command.items[0], state)
-        return Unit(state, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,7 +547,7 @@ class Paper(Oracle):
             return _owing(unit, command.items[0], 0, free - 1)
         rate = next(rate for rate in RATES[what] if rate.units <= left)
         number = state.draws.get(f"skill {what}", 0)
-        missing = rate.draw("skill", self.world.seed, what, number) - spent - time
+        missing = rate.draw("skill", self.seed, what, number) - spent - time
         if missing <= 0:
             _, after = unit.after.drawn(f"skill {what}")
             return _owing(replace(unit, after=after), command.items[0], 0, rate.units - 1)
@@ -589,7 +570,7 @@ class Paper(Oracle):
 
     def _attempt(self, verb: str, rate: float, unit: Unit, state: State) -> Unit:
         number, drawn = state.drawn(f"attempt {verb}")
-        seed = stable_seed("attempt", self.world.seed, verb, number)
+        seed = stable_seed("attempt", self.seed, verb, number)
         if random.Random(seed).random() < rate:
             draws = {**unit.after.draws, f"attempt {verb}": number + 1}
             return replace(unit, after=replace(unit.after, draws=draws))
@@ -600,8 +581,3 @@ class Paper(Oracle):
 def _owing(unit: Unit, what: str, spent: int, free: int) -> Unit:
     owed = {**unit.after.owed, what: (spent, free)}
     return replace(unit, after=replace(unit.after, owed=owed))
-
-
-#: The controller of an environment: it begins an episode, carries out the next of the `left` units
-#: of a command, and picks up the station of a finished one.
-Controller = Recipes | Oracle

@@ -29,7 +29,7 @@ from ldm.worlds.minecraft.commands import (
     possible,
     way,
 )
-from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper, Recipes
+from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import FACTS, MOBS, RAW, Rules, RuleSet, load_rules, wood_order
 
@@ -252,7 +252,7 @@ class Minecraft(ListedEnvironment[Game]):
         self.card = CARD if self.options.nearest else BY_PLAN
         self.rules: Rules = load_rules(self.options.rules)
         self._playing: Game | None = None
-        self._controller: Controller = Recipes(self.rules, 0)
+        self._controller = Controller(self.rules, 0)
         self._world: World | None = None
         self._state = State()
         self._done = False
@@ -316,7 +316,7 @@ class Minecraft(ListedEnvironment[Game]):
     def _control(self, game: Game) -> Controller:
         self._world = None
         if self._without_map:
-            return Recipes(self.rules, game.world)
+            return Controller(self.rules, game.world)
         herded = self.options.mobs if game.mobs is None else game.mobs
         self._world = World(
             game.world,

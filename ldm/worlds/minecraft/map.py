@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 from ldm.types import stable_seed
 from ldm.worlds.minecraft.commands import Cell, FoundVein, Spot, State
@@ -51,10 +51,10 @@ BIOMES = table("biomes", Biome)
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree: its name, which is also its place in the world, and its logs."""
+    """A tree: its name, what it is, such as an oak tree, its place and its logs."""
 
     name: str
-    wood: str
+    thing: str
     x: int
     z: int
     logs: int
@@ -62,10 +62,9 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Animal:
-    """An animal and its home."""
+    """An animal, its name with its sort, and its home."""
 
     name: str
-    mob: str
     x: int
     z: int
 
@@ -82,8 +81,7 @@ class World:
         self.remembered = remembered
         self._region, self._herd = cache(self._drawn), cache(self._living)
         self._turn, self.biome = cache(self._turned), cache(self._country)
-        self.trees, self.woods = cache(self._grown), cache(self._wooded)
-        self.animals = cache(self._around)
+        self.trees, self.animals = cache(self._grown), cache(self._around)
         self.start = self._middle(self._nearest_plains() if start == "plains" else (0, 0))
         self._given = tuple(self._near_the_start()) if herded else ()
 
@@ -101,18 +99,6 @@ class World:
     def surface(self, x: int, z: int) -> int:
         """Return the height of the ground."""
         return PEAK if self.biome(cell_of(x, z)) == "mountains" else SEA
-
-    def _wooded(self, cell: Cell) -> Counter[str]:
-        """Return how many trees of each kind of wood a square has."""
-        return Counter(tree.wood for tree in self.trees(cell))
-
-    def tree(self, name: str) -> Tree | None:
-        """Return the tree of a name; None if it names an animal."""
-        place, mark, number = name.partition("#")
-        if not mark:
-            return None
-        column, _, row = place.partition(",")
-        return self.trees((int(column), int(row)))[int(number)]
 
     def _around(self, cell: Cell) -> tuple[Animal, ...]:
         """Return the animals that may be in sight from a square."""
@@ -142,7 +128,8 @@ class World:
         for count in range(number):
             (wood,) = rng.choices(tuple(biome.woods), tuple(biome.woods.values()))
             x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
-            trees.append(Tree(f"{cell[0]},{cell[1]}#{count}", wood, x, z, rng.randint(4, 6)))
+            name, thing = f"{cell[0]},{cell[1]}#{count}", f"{wood} tree"
+            trees.append(Tree(name, thing, x, z, rng.randint(4, 6)))
         return tuple(trees)
 
     def _living(self, cell: Cell) -> tuple[Animal, ...]:
@@ -152,8 +139,7 @@ class World:
             return ()
         (mob,) = rng.choices(tuple(MOBS), [mob.weight for mob in MOBS.values()])
         return tuple(
-            Animal(f"{cell[0]},{cell[1]}:{mob}{n}", mob, *self._within(cell, rng))
-            for n in range(HERD)
+            Animal(f"{cell[0]},{cell[1]}:{mob}{n}", *self._within(cell, rng)) for n in range(HERD)
         )
 
     def _near_the_start(self) -> Iterator[Animal]:
@@ -161,7 +147,7 @@ class World:
             for number in range(HERD):
                 rng = random.Random(stable_seed(self.seed, "given", mob, number))
                 x, z = (place + rng.randint(-NEAR, NEAR) for place in self.start)
-                yield Animal(f"start:{mob}{number}", mob, x, z)
+                yield Animal(f"start:{mob}{number}", x, z)
 
     def _within(self, cell: Cell, rng: random.Random) -> tuple[int, int]:
         x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
@@ -202,23 +188,19 @@ _HOMES = SIGHT + 2 * STRAY
 _GONE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A known thing: its distance on the map, its place, and when it was last seen.
+class Known(NamedTuple):
+    """A known thing; the least of several is the nearest.
 
-    name: of the tree or animal; "" for ground.
+    distance: on the map. name: of the tree or animal; "" for ground. x, z: its place. tick: when it
+    was last seen. thing: what it is.
     """
 
     distance: float
+    name: str
     x: int
     z: int
     tick: int
-    name: str = ""
-
-
-def nearest(known: Iterable[Known]) -> Known | None:
-    """Return the nearest of some things, None without any."""
-    return min(known, key=lambda one: (one.distance, one.name, one.x, one.z), default=None)
+    thing: str
 
 
 def look(state: State, world: World) -> State:
@@ -247,51 +229,32 @@ def visible(x: int, z: int) -> tuple[Cell, ...]:
     return tuple((column + i, row + j) for i, j in _near(x - column * SIDE, z - row * SIDE))
 
 
-def nearest_tree(
-    woods: Collection[str] | None, cells: Mapping[Cell, int], state: State, world: World
-) -> Known | None:
-    """Return the nearest tree in some squares of some kinds of wood (None: any) with logs left."""
+def trees(state: State, world: World) -> Iterator[Known]:
+    """Yield the known trees with logs left."""
     x, _, z = state.spot
-    taken, middle = state.taken, SIDE // 2
-    best: tuple[int, str, Tree, int] | None = None
-    bound = math.inf
-    for cell, tick in cells.items():
-        if math.hypot(cell[0] * SIDE + middle - x, cell[1] * SIDE + middle - z) - SIDE > bound:
-            continue
+    for cell, tick in state.sightings.items():
         for tree in world.trees(cell):
-            far = (tree.x - x) ** 2 + (tree.z - z) ** 2
-            if best is not None and (far, tree.name) >= best[:2]:
-                continue
-            if (woods is None or tree.wood in woods) and tree.logs > taken.get(tree.name, 0):
-                best, bound = (far, tree.name, tree, tick), math.sqrt(far)
-    if best is None:
-        return None
-    far, name, tree, tick = best
-    return Known(math.sqrt(far), tree.x, tree.z, tick, name)
+            if tree.logs > state.taken.get(tree.name, 0):
+                far = math.sqrt((tree.x - x) ** 2 + (tree.z - z) ** 2)
+                yield Known(far, tree.name, tree.x, tree.z, tick, tree.thing)
 
 
-def wood_of(tree: Known, world: World) -> str:
-    """Return the kind of wood of a known tree."""
-    return next(one.wood for one in world.trees(cell_of(tree.x, tree.z)) if one.name == tree.name)
-
-
-def animals(mob: str, state: State) -> Iterator[Known]:
-    """Yield the known animals of a sort, where they were last seen."""
+def animals(state: State) -> Iterator[Known]:
+    """Yield the known animals, where they were last seen."""
     x, _, z = state.spot
     for name, (i, j, tick) in state.animals.items():
-        if name.rpartition(":")[2].rstrip("0123456789") == mob:
-            yield Known(math.hypot(i - x, j - z), i, j, tick, name)
+        mob = name.rpartition(":")[2].rstrip("0123456789")
+        yield Known(math.hypot(i - x, j - z), name, i, j, tick, mob)
 
 
-def grounds(thing: str, cells: Mapping[Cell, int], state: State, world: World) -> Iterator[Known]:
-    """Yield the squares with some ground, by their middle; distance 0 within one."""
+def grounds(state: State, world: World) -> Iterator[Known]:
+    """Yield the ground of each known square, by its middle; distance 0 within one."""
     x, _, z = state.spot
     here = cell_of(x, z)
-    for cell, tick in cells.items():
-        if thing in world.ground(cell).grounds:
-            i, j = cell[0] * SIDE + SIDE // 2, cell[1] * SIDE + SIDE // 2
-            distance = 0.0 if cell == here else math.hypot(i - x, j - z)
-            yield Known(distance, i, j, tick)
+    for cell, tick in state.sightings.items():
+        i, j = cell[0] * SIDE + SIDE // 2, cell[1] * SIDE + SIDE // 2
+        distance = 0.0 if cell == here else math.hypot(i - x, j - z)
+        yield from (Known(distance, "", i, j, tick, one) for one in world.ground(cell).grounds)
 
 
 def veins(ore: str, state: State) -> list[FoundVein]:

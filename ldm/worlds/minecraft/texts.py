@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from ldm.worlds.minecraft.commands import Cell, Command, State
-from ldm.worlds.minecraft.map import (
-    Known,
-    World,
-    animals,
-    cell_of,
-    distance,
-    grounds,
-    nearest,
-    nearest_tree,
-    veins,
-)
-from ldm.worlds.minecraft.rules import MOBS, RAW, VEINS
+from ldm.worlds.minecraft.commands import Command, State
+from ldm.worlds.minecraft.map import Known, World, animals, cell_of, distance, grounds, trees, veins
+from ldm.worlds.minecraft.rules import MOBS, RAW, VEINS, WOODS
 
 NOTHING = "Nothing happens."
 TIME_UP = "Time is up."
@@ -27,6 +15,8 @@ TIME_UP = "Time is up."
 _COMPASS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
 #: Ground that observations list; earth and grass are nearly everywhere.
 _GROUNDS = ("sand", "clay", "sugar cane", "gravel", "stone")
+#: Things on the surface in their order in observations.
+_THINGS = (*(f"{wood} tree" for wood in sorted(WOODS)), *MOBS, *_GROUNDS)
 #: Distance at which a vein is in sight.
 _NEAR = 5
 
@@ -79,12 +69,24 @@ def surroundings(state: State, world: World) -> tuple[str, str]:
 
     Of things in sight, further remembered ones are not listed.
     """
-    groups = [*_trees(state, world), *_animals(state), *_grounds(state, world)]
-    groups += _veins(state)
-    present = {group.name: _entry(group, state) for group in groups if group.now}
-    remembered = [_entry(group, state) for group in groups if group.name not in present]
+    groups: dict[tuple[str, bool], list[Known]] = {}
+    for one in (*trees(state, world), *animals(state), *grounds(state, world)):
+        groups.setdefault((one.thing, one.tick == state.tick), []).append(one)
+    seen, remembered = list[str](), list[str]()
+    for thing in _THINGS:
+        for now, entries in ((True, seen), (False, remembered)):
+            known = groups.get((thing, now))
+            if known and (now or (thing, True) not in groups):
+                entries.append(_entry(min(known), len(known), state, now=now))
+    for ore in VEINS:
+        if deposits := veins(ore, state):
+            (x, y, z), tick = deposits[0].spot, deposits[0].tick
+            near = Known(distance(state.spot, (x, y, z)), "", x, z, tick, RAW[ore].thing)
+            now = max(near.distance, abs(state.spot[1] - y)) <= _NEAR
+            text = _entry(near, sum(vein.left for vein in deposits), state, now=now, y=f", y {y}")
+            (seen if now else remembered).append(text)
     return (
-        f"You see: {'; '.join(present.values()) or 'nothing'}.",
+        f"You see: {'; '.join(seen) or 'nothing'}.",
         f"You remember: {'; '.join(remembered)}." if remembered else "",
     )
 
@@ -94,84 +96,17 @@ def heading(x: int, z: int) -> str:
     return _COMPASS[round(math.atan2(x, -z) / (math.pi / 4)) % 8]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Things of one name: how many, the nearest of them, and whether they are in sight now."""
-
-    name: str
-    count: int
-    nearest: Known
-    now: bool
-    y: int | None = None
-
-
-def _trees(state: State, world: World) -> Iterator[_Group]:
-    for now, cells in _split(state):
-        counts: Counter[str] = Counter()
-        for cell in cells:
-            counts.update(world.woods(cell))
-        for name, gone in state.taken.items():
-            if tree := world.tree(name):
-                felled = gone >= tree.logs and cell_of(tree.x, tree.z) in cells
-                counts[tree.wood] -= felled
-        for wood in sorted(counts):
-            nearest = nearest_tree({wood}, cells, state, world)
-            if nearest is not None:
-                yield _Group(f"{wood} tree", counts[wood], nearest, now)
-
-
-def _animals(state: State) -> Iterator[_Group]:
-    for mob in MOBS:
-        known = list(animals(mob, state))
-        for now in (True, False):
-            part = [one for one in known if (one.tick == state.tick) == now]
-            if near := nearest(part):
-                yield _Group(mob, len(part), near, now)
-
-
-def _grounds(state: State, world: World) -> Iterator[_Group]:
-    for now, cells in _split(state):
-        for thing in _GROUNDS:
-            known = list(grounds(thing, cells, state, world))
-            if near := nearest(known):
-                yield _Group(thing, len(known), near, now)
-
-
-def _veins(state: State) -> Iterator[_Group]:
-    height = state.spot[1]
-    for ore in VEINS:
-        if deposits := veins(ore, state):
-            first = deposits[0]
-            far = distance(state.spot, first.spot)
-            near = Known(far, first.spot[0], first.spot[2], first.tick)
-            now = max(far, abs(height - first.spot[1])) <= _NEAR
-            left = sum(vein.left for vein in deposits)
-            yield _Group(RAW[ore].thing, left, near, now, first.spot[1])
-
-
-def _split(state: State) -> Iterator[tuple[bool, dict[Cell, int]]]:
-    """Yield the squares in sight, and then those seen before."""
-    for now in (True, False):
-        yield (
-            now,
-            {cell: tick for cell, tick in state.sightings.items() if (tick == state.tick) == now},
-        )
-
-
-def _entry(group: _Group, state: State) -> str:
-    """Return a group in words, as "2 oak trees, nearest 14 north" or "1 cow, 45 south"."""
+def _entry(near: Known, count: int, state: State, *, now: bool, y: str = "") -> str:
+    """Return some things in words, as "2 oak trees, nearest 14 north" or "1 cow, 45 south"."""
     x, _, z = state.spot
-    near = group.nearest
     where = f"{round(near.distance)} {heading(near.x - x, near.z - z)}" if near.distance else "here"
-    if group.y is not None:
-        where += f", y {group.y}"
-    if group.name in _GROUNDS:
-        text = f"{group.name}, {where}"
-    elif group.count == 1:
-        text = f"1 {group.name}, {where}"
+    if near.thing in _GROUNDS:
+        text = f"{near.thing}, {where}{y}"
+    elif count == 1:
+        text = f"1 {near.thing}, {where}{y}"
     else:
-        text = f"{group.count} {_plural(group.name)}, nearest {where}"
-    return text if group.now else f"{text}, {state.tick - near.tick} ticks ago"
+        text = f"{count} {_plural(near.thing)}, nearest {where}{y}"
+    return text if now else f"{text}, {state.tick - near.tick} ticks ago"
 
 
 def _plural(name: str) -> str:

@@ -39,14 +39,6 @@ def whereabouts(kind: Kind, scene: Scene, poses: Poses) -> str:
     return " ".join(f"The {thing.name} is {place}." for thing, place in places)
 
 
-def carried(scene: Scene, move: Move, *, missed: bool) -> str:
-    """Return the effect of a move, in a sentence."""
-    name = scene.things[move.thing].name
-    if missed:
-        return f"You reach for the {name}, but the gripper does not get hold of it."
-    return f"You carry the {name} to {move.goal} and let go."
-
-
 ENV = "tabletop"
 TRAIN, TEST, TEST100 = "train", "test", "test100"
 #: The numbers of each split: 40 of a kind to learn from; five seeds as in DEPS; 20.
@@ -84,16 +76,6 @@ def game_of(task: Task) -> Game:
         if played.task == task:
             return played
     raise unknown_task("Tabletop", task)
-
-
-def digest(listed: list[Game]) -> str:
-    """Return a hash of the tasks of a split and their initial poses."""
-    return stable_hash(
-        [
-            [one.task.id, one.kind.opening(one.scene), *map(_place, _poses(one.scene))]
-            for one in listed
-        ]
-    )
 
 
 def _poses(scene: Scene) -> list[Pose]:
@@ -205,7 +187,11 @@ class Tabletop(ListedEnvironment[Game]):
             actions=play.actions + 1,
             moves=play.moves + 1,
         )
-        report = carried(play.game.scene, move, missed=drawn is None)
+        name = play.game.scene.things[move.thing].name
+        if drawn is None:
+            report = f"You reach for the {name}, but the gripper does not get hold of it."
+        else:
+            report = f"You carry the {name} to {move.goal} and let go."
         return self._proceed(play, after, report)
 
     def _target(self, move: Move, play: Play) -> Pose | None:
@@ -242,7 +228,13 @@ class Tabletop(ListedEnvironment[Game]):
         return game_of(task)  # also one that no split lists
 
     def _digest(self, games: list[Game]) -> str:
-        return digest(games)
+        """Return a hash of the tasks of a split and their initial poses."""
+        return stable_hash(
+            [
+                [one.task.id, one.kind.opening(one.scene), *map(_place, _poses(one.scene))]
+                for one in games
+            ]
+        )
 
     def _conditions(self) -> Mapping[str, Any]:
         return {

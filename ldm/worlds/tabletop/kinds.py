@@ -1,21 +1,25 @@
-"""The five kinds of tasks (DEPS, Table 7), each with its scene, actions and score.
-
-name: as CLIPort's, with underscores. instruction: DEPS, Table 7. `draw` draws a scene, `opening`
-says in sentences what there is, `whereabouts` where each thing is, in the order of the scene.
-`commands` lists the actions that bring a thing to another place; `understand` returns the move of
-a normalized action, or why it is impossible. `share` is that of the targets that are met, 1 for
-success. `goals` yields every action of all scenes.
-"""
+"""The five kinds of tasks (DEPS, Table 7), each with its scene, actions and score."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
+from typing import ClassVar
 
-from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, listing, pattern, reachable
+from ldm.worlds.tabletop.actions import (
+    NO_ACTION,
+    Move,
+    Refusal,
+    listing,
+    normal,
+    pattern,
+    reachable,
+)
 from ldm.worlds.tabletop.scene import (
     BLOCK,
     COLOURS,
@@ -32,20 +36,83 @@ from ldm.worlds.tabletop.scene import (
     ring,
 )
 
+
+class Kind(ABC):
+    """A kind of tasks.
+
+    name: as CLIPort's, with underscores. instruction: DEPS, Table 7. forms: the patterns of its
+    actions.
+    """
+
+    name: ClassVar[str]
+    instruction: ClassVar[str]
+    forms: ClassVar[tuple[re.Pattern[str], ...]]
+
+    @abstractmethod
+    def draw(self, rng: random.Random) -> Scene:
+        """Draw a scene."""
+
+    @abstractmethod
+    def opening(self, scene: Scene) -> str:
+        """Return in sentences what there is."""
+
+    @abstractmethod
+    def where(self, scene: Scene, poses: Poses, number: int) -> str:
+        """Return where a thing is."""
+
+    @abstractmethod
+    def move(self, words: Mapping[str, str], scene: Scene, poses: Poses) -> Move | Refusal:
+        """Return the move of an action's words, or why it is impossible."""
+
+    @abstractmethod
+    def share(self, scene: Scene, poses: Poses) -> float:
+        """Return the share of the targets that are met, 1 for success."""
+
+    @abstractmethod
+    def goals(self) -> Iterator[str]:
+        """Yield every action of all scenes."""
+
+    def actions(self, scene: Scene) -> Iterable[str]:
+        """Return the actions of a scene, possible or not, and perhaps those of other scenes."""
+        return self.goals()
+
+    def there(self, scene: Scene, poses: Poses, move: Move) -> bool:
+        """Return whether a thing is already where a move would bring it."""
+        return self.where(scene, poses, move.thing) == f"in {move.goal}"
+
+    def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
+        """Return where each thing is, in the order of the scene."""
+        return [self.where(scene, poses, number) for number in range(len(poses))]
+
+    def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
+        """Return the move of a normalized action, or why it is impossible."""
+        matches = (form.fullmatch(action) for form in self.forms)
+        words = next((match.groupdict() for match in matches if match), None)
+        return NO_ACTION if words is None else self.move(words, scene, poses)
+
+    def commands(self, scene: Scene, poses: Poses) -> list[str]:
+        """Return the actions that bring a thing to another place."""
+        moves = {one: self.understand(normal(one), scene, poses) for one in self.actions(scene)}
+        return [
+            action
+            for action, move in moves.items()
+            if isinstance(move, Move) and not self.there(scene, poses, move)
+        ]
+
+
 #: Radius of the rim and of the floor, height and thickness of a bowl.
 BOWL_RIM, BOWL_FLOOR, BOWL_HEIGHT, BOWL_THICKNESS = 0.07, 0.045, 0.04, 0.004
 #: A block whose centre is nearer to that of a bowl than this is in it (CLIPort).
 IN_BOWL = 0.05
 _BOWLS, _BLOCKS = (3, 4), (2, 4)
 
-_INTO_BOWL = pattern("put the COLOR blocks in a BOWL bowl")
 
-
-class Bowls:
+class Bowls(Kind):
     """CLIPort's put-block-in-bowl."""
 
     name = "put_block_in_bowl"
     instruction = "Match the blocks and the bowls."
+    forms = (pattern("put the COLOR blocks in a BOWL bowl"),)
 
     def draw(self, rng: random.Random) -> Scene:
         """Draw bowls and blocks of distinct colours, with a pair and a block without a bowl."""
@@ -69,33 +136,19 @@ class Bowls:
             f"There are {len(scene.things)} blocks: {blocks}."
         )
 
-    def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Return the bowl that each block is in."""
-        bowls = [self._bowl(scene, pose) for pose in poses]
-        return ["on the table" if b is None else f"in the {b.colour} bowl" for b in bowls]
+    def where(self, scene: Scene, poses: Poses, number: int) -> str:
+        bowl = self._bowl(scene, poses[number])
+        return "on the table" if bowl is None else f"in the {bowl.colour} bowl"
 
-    def commands(self, scene: Scene, poses: Poses) -> list[str]:
-        """List each block with each bowl in which it is not."""
-        return [
-            f"put the {block.colour} blocks in a {bowl.colour} bowl"
-            for number, block in enumerate(scene.things)
-            for bowl in scene.fixtures
-            if self._bowl(scene, poses[number]) is not bowl
-            and reachable(scene, poses, number) is None
-        ]
-
-    def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
+    def move(self, words: Mapping[str, str], scene: Scene, poses: Poses) -> Move | Refusal:
         """Put a block into the middle of a bowl."""
-        match = _INTO_BOWL.fullmatch(action)
-        if match is None:
-            return NO_ACTION
         blocks = [block.colour for block in scene.things]
         bowls = {bowl.colour: bowl for bowl in scene.fixtures}
-        if match["color"] not in blocks:
-            return Refusal(f"There is no {match['color']} block here.")
-        if match["bowl"] not in bowls:
-            return Refusal(f"There is no {match['bowl']} bowl here.")
-        number, bowl = blocks.index(match["color"]), bowls[match["bowl"]]
+        if words["color"] not in blocks:
+            return Refusal(f"There is no {words['color']} block here.")
+        if words["bowl"] not in bowls:
+            return Refusal(f"There is no {words['bowl']} bowl here.")
+        number, bowl = blocks.index(words["color"]), bowls[words["bowl"]]
         target = Pose(bowl.pose.x, bowl.pose.y, BOWL_THICKNESS + BLOCK / 2, poses[number].yaw)
         return reachable(scene, poses, number) or Move(number, target, f"the {bowl.colour} bowl")
 
@@ -128,14 +181,13 @@ IN_HOLE, ASKEW = 0.01, math.radians(15)
 #: Within this distance it is beside its hole.
 _BESIDE = 0.05
 
-_INTO_HOLE = pattern("put the COLOR SHAPE in the HOLE hole")
 
-
-class Kits:
+class Kits(Kind):
     """CLIPort's assembling-kits."""
 
     name = "assembling_kits"
     instruction = "Put the objects in the corresponding holes."
+    forms = (pattern("put the COLOR SHAPE in the HOLE hole"),)
 
     def draw(self, rng: random.Random) -> Scene:
         """Draw a kit with five holes, and an object for each."""
@@ -160,42 +212,26 @@ class Kits:
             f"There are {len(scene.things)} objects: {objects}."
         )
 
-    def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Return whether each object is in its hole."""
-        places = []
-        for number, pose in enumerate(poses):
-            hole = self._hole(scene, number)
-            if self._fits(scene, poses, number):
-                places.append(f"in the {hole.form.name} hole")
-            elif pose.distance(hole.pose) < _BESIDE:
-                places.append(f"not quite in the {hole.form.name} hole")
-            else:
-                places.append("on the table")
-        return places
+    def where(self, scene: Scene, poses: Poses, number: int) -> str:
+        hole = self._hole(scene, number)
+        if self._fits(scene, poses, number):
+            return f"in the {hole.form.name} hole"
+        if poses[number].distance(hole.pose) < _BESIDE:
+            return f"not quite in the {hole.form.name} hole"
+        return "on the table"
 
-    def commands(self, scene: Scene, poses: Poses) -> list[str]:
-        """List each object that is not in its hole with that hole."""
-        return [
-            f"put the {thing.name} in the {thing.noun} hole"
-            for number, thing in enumerate(scene.things)
-            if not self._fits(scene, poses, number) and reachable(scene, poses, number) is None
-        ]
-
-    def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
+    def move(self, words: Mapping[str, str], scene: Scene, poses: Poses) -> Move | Refusal:
         """Turn an object to its hole and put it there."""
-        match = _INTO_HOLE.fullmatch(action)
-        if match is None:
-            return NO_ACTION
-        name = f"{match['color']} {match['shape']}"
+        name = f"{words['color']} {words['shape']}"
         names = [thing.name.lower() for thing in scene.things]
         if name not in names:
             return Refusal(f"There is no {name} here.")
         number = names.index(name)
         thing, hole = scene.things[number], self._hole(scene, number)
-        if match["hole"] not in [one.form.name.lower() for one in scene.holes]:
-            return Refusal(f"The kit has no {match['hole']} hole.")
-        if match["hole"] != thing.noun.lower():
-            return Refusal(f"The {thing.name} does not fit the {match['hole']} hole.")
+        if words["hole"] not in [one.form.name.lower() for one in scene.holes]:
+            return Refusal(f"The kit has no {words['hole']} hole.")
+        if words["hole"] != thing.noun.lower():
+            return Refusal(f"The {thing.name} does not fit the {words['hole']} hole.")
         yaw = thing.form.nearest(poses[number].yaw, hole.pose.yaw)
         target = Pose(hole.pose.x, hole.pose.y, FLAT / 2, yaw)
         return reachable(scene, poses, number) or Move(number, target, f"the {thing.noun} hole")
@@ -236,14 +272,13 @@ _THERE = 0.06
 _SIZES = ("large", "middle-sized", "small")
 _RINGS = (ring(0.055), ring(0.045), ring(0.035))
 
-_TO_STAND = pattern("move the COLOR ring to the PLACE")
 
-
-class Hanoi:
+class Hanoi(Kind):
     """CLIPort's towers-of-hanoi."""
 
     name = "towers_of_hanoi"
     instruction = "Move the rings to the darker brown side."
+    forms = (pattern("move the COLOR ring to the PLACE"),)
 
     def draw(self, rng: random.Random) -> Scene:
         """Draw a stand with three rings on its lighter brown side, largest below."""
@@ -262,41 +297,28 @@ class Hanoi:
         places = listing([f"the {place}" for place in STAND])
         return f"There is a stand with three places: {places}. There are 3 rings: {listing(rings)}."
 
-    def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Return the place of each ring, and the ring below it."""
-        places = []
-        for number, pose in enumerate(poses):
-            place = self._place(scene, pose)
-            stack = [] if place is None else self._stack(scene, poses, place)
-            below = stack[stack.index(number) - 1] if stack and stack[0] != number else None
-            on = "" if below is None else f"on the {scene.things[below].name} "
-            askew = "" if self._straight(scene, pose) else ", but not straight"
-            places.append(f"{on}on the {place}{askew}" if place else "beside the stand")
-        return places
+    def where(self, scene: Scene, poses: Poses, number: int) -> str:
+        """Return the place of a ring, and the ring below it."""
+        place = self._place(scene, poses[number])
+        if place is None:
+            return "beside the stand"
+        stack = self._stack(scene, poses, place)
+        below = stack[stack.index(number) - 1] if stack[0] != number else None
+        on = "" if below is None else f"on the {scene.things[below].name} "
+        askew = "" if self._straight(scene, poses[number]) else ", but not straight"
+        return f"{on}on the {place}{askew}"
 
-    def commands(self, scene: Scene, poses: Poses) -> list[str]:
-        """List the moves that the rules of the game allow."""
-        return [
-            f"move the {thing.name} to the {place}"
-            for number, thing in enumerate(scene.things)
-            for place in STAND
-            if not (
-                self._place(scene, poses[number]) == place and self._straight(scene, poses[number])
-            )
-            and self._against_rules(scene, poses, number, place) is None
-        ]
+    def there(self, scene: Scene, poses: Poses, move: Move) -> bool:
+        return self.where(scene, poses, move.thing).endswith(f"on {move.goal}")
 
-    def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
-        """Put a ring on a place, on the rings there."""
-        match = _TO_STAND.fullmatch(action)
-        if match is None:
-            return NO_ACTION
+    def move(self, words: Mapping[str, str], scene: Scene, poses: Poses) -> Move | Refusal:
+        """Put a ring on a place, on the rings there, as the rules of the game allow."""
         colours = [thing.colour for thing in scene.things]
-        if match["color"] not in colours:
-            return Refusal(f"There is no {match['color']} ring here.")
-        if match["place"] not in STAND:
-            return Refusal(f"The stand has no place that is called the {match['place']}.")
-        number, place = colours.index(match["color"]), match["place"]
+        if words["color"] not in colours:
+            return Refusal(f"There is no {words['color']} ring here.")
+        if words["place"] not in STAND:
+            return Refusal(f"The stand has no place that is called the {words['place']}.")
+        number, place = colours.index(words["color"]), words["place"]
         refusal = self._against_rules(scene, poses, number, place)
         if refusal is not None:
             return refusal
@@ -361,14 +383,13 @@ _CELLS = tuple((x, y) for y in (0.045, -0.045) for x in (-0.085, 0.0, 0.085))
 _FREE = 0.06
 _OBJECTS = (3, 5)
 
-_INTO_BOX = pattern("pack the NAME in the brown box")
 
-
-class Packing:
+class Packing(Kind):
     """CLIPort's packing-shapes."""
 
     name = "packing_shapes"
     instruction = "Pack the objects in the brown box."
+    forms = (pattern("pack the NAME in the brown box"),)
 
     def draw(self, rng: random.Random) -> Scene:
         """Draw a box and shapes of distinct colours."""
@@ -382,30 +403,14 @@ class Packing:
         objects = listing([f"a {thing.name}" for thing in scene.things])
         return f"There is a brown box. There are {len(scene.things)} objects: {objects}."
 
-    def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Return whether each object is in the box."""
-        places = []
-        for thing, pose in zip(scene.things, poses, strict=True):
-            inside = self._inside(scene, thing, pose)
-            partly = "partly outside the brown box" if inside else "on the table"
-            places.append("in the brown box" if inside >= INSIDE else partly)
-        return places
+    def where(self, scene: Scene, poses: Poses, number: int) -> str:
+        inside = self._inside(scene, scene.things[number], poses[number])
+        partly = "partly outside the brown box" if inside else "on the table"
+        return "in the brown box" if inside >= INSIDE else partly
 
-    def commands(self, scene: Scene, poses: Poses) -> list[str]:
-        """List the objects that are not in the box."""
-        return [
-            f"pack the {thing.name} in the brown box"
-            for number, thing in enumerate(scene.things)
-            if self._inside(scene, thing, poses[number]) < INSIDE
-            and reachable(scene, poses, number) is None
-        ]
-
-    def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
+    def move(self, words: Mapping[str, str], scene: Scene, poses: Poses) -> Move | Refusal:
         """Put an object into a free place of the box."""
-        match = _INTO_BOX.fullmatch(action)
-        if match is None:
-            return NO_ACTION
-        name = match["name"]
+        name = words["name"]
         fitting = [
             number
             for number, thing in enumerate(scene.things)
@@ -461,15 +466,16 @@ _SIDE_BY_SIDE = (0.035, 0.07)
 #: A block that is nearer than this to where another one rests is on it; or in another's way.
 _ON, _IN_THE_WAY = 0.03, 0.034
 
-_ON_BASE = pattern("put the COLOR block on the SHADE brown block")
-_ON_TWO = pattern("put the COLOR block on the ONE and OTHER blocks")
 
-
-class Pyramid:
+class Pyramid(Kind):
     """CLIPort's stack-block-pyramid."""
 
     name = "stack_block_pyramid"
     instruction = "Stack the blocks into a pyramid."
+    forms = (
+        pattern("put the COLOR block on the SHADE brown block"),
+        pattern("put the COLOR block on the ONE and OTHER blocks"),
+    )
 
     def draw(self, rng: random.Random) -> Scene:
         """Draw a base and six blocks."""
@@ -487,41 +493,27 @@ class Pyramid:
             f"There are {len(scene.things)} blocks: {blocks}."
         )
 
-    def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Return the support of each block."""
-        places = []
-        for number, pose in enumerate(poses):
-            below = self._below(scene, poses, number)
-            straight = any(self._at(scene, pose, place) for place in PLACES)
-            askew = "" if straight or below == "the table" else ", but not straight"
-            places.append(f"on {below}{askew}")
-        return places
+    def where(self, scene: Scene, poses: Poses, number: int) -> str:
+        """Return the support of a block."""
+        below = self._below(scene, poses, number)
+        straight = any(self._at(scene, poses[number], place) for place in PLACES)
+        askew = "" if straight or below == "the table" else ", but not straight"
+        return f"on {below}{askew}"
 
-    def commands(self, scene: Scene, poses: Poses) -> list[str]:
-        """List each free block with each other place that it can be put on."""
-        colours = [block.colour for block in scene.things]
-        places = [f"the {shade} brown block" for shade in BASE]
-        places += [f"the {one} and {other} blocks" for one, other in combinations(colours, 2)]
-        listed = []
-        for number, block in enumerate(scene.things):
-            for place in places:
-                command = f"put the {block.name} on {place}"
-                move = self.understand(command, scene, poses)
-                if isinstance(move, Move) and not _together(move.target, poses[number], IN_PLACE):
-                    listed.append(command)
-        return listed
+    def there(self, scene: Scene, poses: Poses, move: Move) -> bool:
+        return _together(move.target, poses[move.thing], IN_PLACE)
 
-    def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
+    def actions(self, scene: Scene) -> Iterable[str]:
+        return self._actions([block.colour for block in scene.things])
+
+    def move(self, words: Mapping[str, str], scene: Scene, poses: Poses) -> Move | Refusal:
         """Put a block on a brown block of the base or on two blocks side by side."""
-        match = _ON_BASE.fullmatch(action) or _ON_TWO.fullmatch(action)
-        if match is None:
-            return NO_ACTION
         numbers = {block.colour: number for number, block in enumerate(scene.things)}
-        words = match.groupdict()
-        shade = words.pop("shade", None)
-        if absent := [colour for colour in words.values() if colour not in numbers]:
+        shade = words.get("shade")
+        colours = [colour for name, colour in words.items() if name != "shade"]
+        if absent := [colour for colour in colours if colour not in numbers]:
             return Refusal(f"There is no {absent[0]} block here.")
-        number, *below = (numbers[colour] for colour in words.values())
+        number, *below = (numbers[colour] for colour in colours)
         if shade is not None:
             if shade not in BASE:
                 return Refusal(f"The base has no {shade} brown block.")
@@ -538,10 +530,13 @@ class Pyramid:
         return fmean(any(self._at(scene, pose, place) for pose in poses) for place in PLACES)
 
     def goals(self) -> Iterator[str]:
+        return self._actions(_COLOURS)
+
+    def _actions(self, colours: Sequence[str]) -> Iterator[str]:
         """Yield each block with each brown one, and with each two others."""
-        for block in _COLOURS:
+        for block in colours:
             yield from (f"put the {block} block on the {shade} brown block" for shade in BASE)
-            others = [colour for colour in _COLOURS if colour != block]
+            others = [colour for colour in colours if colour != block]
             for one, other in combinations(others, 2):
                 yield f"put the {block} block on the {one} and {other} blocks"
 
@@ -596,8 +591,6 @@ def _together(one: Pose, other: Pose, across: float, along: float = BLOCK / 2) -
     """Return whether two poses are the same within a horizontal and a vertical distance."""
     return one.distance(other) <= across and abs(one.z - other.z) <= along
 
-
-Kind = Kits | Hanoi | Bowls | Packing | Pyramid
 
 #: In the order of the paper.
 KINDS: dict[str, Kind] = {

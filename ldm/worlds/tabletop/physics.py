@@ -7,7 +7,6 @@ touches something, and lets go. The rest is up to the physics.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -207,7 +206,7 @@ def version() -> str:
 
 
 class World:
-    """The physics of one scene. The model never changes; each thread has a scratch of its own."""
+    """The physics of one scene. The model never changes, so threads can share it."""
 
     def __init__(self, scene: Scene) -> None:
         """Compile the model. Raise LdmError if MuJoCo is not installed."""
@@ -218,17 +217,17 @@ class World:
         self._size = self._mujoco.mj_stateSize(self._model, self._kind)
         self._hand = int(self._model.body(HAND).mocapid[0])
         self._geoms = [self._geoms_of(number) for number in range(len(scene.things))]
-        self._scratch = threading.local()
 
     def start(self) -> State:
         """Return the state in which everything rests as it was laid out."""
-        data = self._loaded(None)
+        data = self._mujoco.MjData(self._model)
         self._rest(data)
         return self._state(data)
 
     def carry(self, state: State, thing: int, target: Pose) -> State:
         """Return the state after the hand has put a thing at a place, or on things there."""
-        data = self._loaded(state)
+        data = self._mujoco.MjData(self._model)
+        self._mujoco.mj_setState(self._model, data, state.vector, self._kind)
         held = data.qpos[7 * thing : 7 * thing + 7].copy()
         spot, turn = held[:3], held[3:]
         data.mocap_pos[self._hand], data.mocap_quat[self._hand] = spot, turn
@@ -242,7 +241,7 @@ class World:
         self._lead(data, _line(above, slow, upright, upright), self._touches(thing))
         if not self._touches(thing)(data):
             self._lead(data, _line(slow, end, upright, upright, _SLOW), self._touches(thing))
-            self._step(data, _HOLD)
+            self._mujoco.mj_step(self._model, data, nstep=_HOLD)
         data.eq_active[self._model.equality(weld(thing)).id] = 0
         self._rest(data)
         return self._state(data)
@@ -251,16 +250,6 @@ class World:
         body = self._model.body(f"thing{thing}")
         first = int(body.geomadr[0])
         return frozenset(range(first, first + int(body.geomnum[0])))
-
-    def _loaded(self, state: State | None) -> Any:
-        """Return this thread's scratch in a state; None for the start."""
-        data = getattr(self._scratch, "data", None)
-        if data is None:
-            data = self._scratch.data = self._mujoco.MjData(self._model)
-        self._mujoco.mj_resetData(self._model, data)
-        if state is not None:
-            self._mujoco.mj_setState(self._model, data, state.vector, self._kind)
-        return data
 
     def _state(self, data: Any) -> State:
         vector = np.empty(self._size)
@@ -291,13 +280,10 @@ class World:
 
         return touches
 
-    def _step(self, data: Any, steps: int) -> None:
-        self._mujoco.mj_step(self._model, data, nstep=steps)
-
     def _rest(self, data: Any) -> None:
         """Simulate until everything has come to rest."""
         for _ in range(_RESTS):
-            self._step(data, _REST)
+            self._mujoco.mj_step(self._model, data, nstep=_REST)
             if np.abs(data.qvel).max() < _QUIET:
                 break
         data.qvel[:] = 0.0

@@ -1,14 +1,6 @@
 import pytest
 
-from ldm.envs.alfworld.games import (
-    Dialect,
-    dialect_of,
-    entity_names,
-    goal_of,
-    observation,
-    opening,
-    translate,
-)
+from ldm.envs.alfworld.games import entity_names, goal_of, observation, opening, translate
 
 
 def test_an_opening_loses_its_banner_and_its_empty_lines() -> None:
@@ -48,14 +40,3 @@ def test_things_of_a_type_are_numbered_from_the_last_id() -> None:
 def test_the_dialects_translate_into_each_other(put: str, move: str) -> None:
     assert translate(put, "move") == move == translate(move, "move")
     assert translate(move, "put") == put == translate(put, "put")
-
-
-@pytest.mark.parametrize("verb", ["put", "move"])
-def test_a_grammar_tells_its_dialect(verb: Dialect) -> None:
-    assert dialect_of(f'action PutObject {{\n    template :: "{verb} {{o}} …";\n}}') == verb
-
-
-def test_a_grammar_with_another_verb_is_refused() -> None:
-    for grammar in ('action PutObject { template :: "drop {o}"; }', ""):
-        with pytest.raises(ValueError, match="neither put nor move"):
-            dialect_of(grammar)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import LdmError
-from ldm.worlds.hotpotqa.library import Collection, Library, Sources, open_library
+from ldm.worlds.hotpotqa.library import Library, Sources, open_library
 from ldm.worlds.hotpotqa.world import Ambiguous, Page, Reading, Similar, apply_action
 from tools.hotpotqa.goldens import lines
 
@@ -27,8 +27,8 @@ ARTICLES = {
 }
 
 
-def titles(collection: Collection) -> list[str]:
-    return [collection[place][0] for place in range(len(collection))]
+def titles(library: Library) -> list[str]:
+    return [library[place][0] for place in range(len(library))]
 
 
 def question(number: int, *titles: str) -> dict[str, object]:
@@ -57,11 +57,6 @@ def library(folder: Path) -> Library:
     return open_library(Sources.find(folder, "context"), None)
 
 
-@pytest.fixture
-def collection(library: Library) -> Collection:
-    return library.collection
-
-
 @pytest.mark.parametrize(
     ("query", "title"),
     [("Ada Ray", "Ada Ray"), ("ada_ray ", "Ada Ray"), ("ADA RAY", "Ada Ray"),
@@ -70,36 +65,36 @@ def collection(library: Library) -> Collection:
      ("cafe under sohne", "Café Ünder & Söhne"), ("AC-DC", "AC–DC"), ("AC DC", "AC–DC"),
      ("A&W", "A&W"), ('"Ada Ray"', "Ada Ray"), ("“ada ray”", "Ada Ray"), ("extra", "Extra")],
 )  # fmt: skip
-def test_titles_open_articles(query: str, title: str, collection: Collection) -> None:
-    place = collection.place(query)
+def test_titles_open_articles(query: str, title: str, library: Library) -> None:
+    place = library.place(query)
     assert place is not None
-    assert collection[place][0] == title
-    assert isinstance(collection.ask(query), Page)
+    assert library[place][0] == title
+    assert isinstance(library.ask(query), Page)
 
 
 @pytest.mark.parametrize("query", ["Ada", "", "  ", "[Ada Ray]", "Ada|Ray", "{Ada Ray}", "!"])
-def test_others_open_none(query: str, collection: Collection) -> None:
-    assert collection.place(query) is None
-    assert isinstance(collection.ask(query), Similar)
+def test_others_open_none(query: str, library: Library) -> None:
+    assert library.place(query) is None
+    assert isinstance(library.ask(query), Similar)
 
 
-def test_similar_titles_come_by_their_words(collection: Collection) -> None:
-    page = collection.ask("Café Ünder & Söhne")
+def test_similar_titles_come_by_their_words(library: Library) -> None:
+    page = library.ask("Café Ünder & Söhne")
     assert page == Page(("It is a firm &amp; a house..",))  # texts stay as they are
-    answer = collection.ask("a singer of Zell")
+    answer = library.ask("a singer of Zell")
     assert isinstance(answer, Similar)
     assert answer.titles[0] == "Ada Ray"
-    assert collection.ask("xyzzy") == Similar(())
+    assert library.ask("xyzzy") == Similar(())
 
 
-def test_a_name_of_several_articles_lists_them_first(collection: Collection) -> None:
-    answer = collection.ask("mercury")
+def test_a_name_of_several_articles_lists_them_first(library: Library) -> None:
+    answer = library.ask("mercury")
     assert isinstance(answer, Ambiguous)
     assert answer.titles[:2] == ("Mercury (planet)", "Mercury (element)")
-    reply = apply_action("search[mercury]", Reading(), collection)
+    reply = apply_action("search[mercury]", Reading(), library)
     assert reply.text.startswith("Could not find [mercury]. Similar: ['Mercury (planet)', ")
-    assert isinstance(collection.ask("Kites"), Similar)
-    assert isinstance(collection.ask("List"), Ambiguous)
+    assert isinstance(library.ask("Kites"), Similar)
+    assert isinstance(library.ask("List"), Ambiguous)
 
 
 def test_a_cache_gives_the_same(folder: Path, library: Library) -> None:
@@ -109,8 +104,8 @@ def test_a_cache_gives_the_same(folder: Path, library: Library) -> None:
         open_library.__globals__["_shared"].cache_clear()
         assert cached.digest == library.digest
         assert cached.questions == library.questions
-        assert titles(cached.collection) == titles(library.collection)
-        assert cached.collection.ask("mercury") == library.collection.ask("mercury")
+        assert titles(cached) == titles(library)
+        assert cached.ask("mercury") == library.ask("mercury")
     assert [one.id for one in library.questions["dev_hard"]] == ["q1"]
 
 
@@ -122,7 +117,7 @@ def test_the_archive_of_abstracts_is_searched_where_it_is_asked_for(folder: Path
         member.size = len(packed)
         archive.addfile(member, io.BytesIO(packed))
     library = open_library(Sources.find(folder, "abstracts"), None)
-    assert titles(library.collection) == ["Only here"]
+    assert titles(library) == ["Only here"]
     (problem,) = library.problems
     assert (problem.line, problem.field) == (2, "title")
     (folder / "enwiki-1-abstracts.tar.bz2").write_bytes(b"BZh9 torn")
@@ -153,7 +148,7 @@ def test_a_folder_without_questions_is_refused_with_a_remedy(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_pages_typed_exactly_are_the_official_answers(official: Path, golden: Path) -> None:
-    collection = open_library(Sources.find(official, "context"), None).collection
+    library = open_library(Sources.find(official, "context"), None)
     compared = 0
     for episode in lines(golden / "episodes.jsonl.gz"):
         reading = Reading()
@@ -163,9 +158,9 @@ def test_pages_typed_exactly_are_the_official_answers(official: Path, golden: Pa
             exact = served[0].get("title") == title and served[0].get("kind") == "page"
             if episode["layout"] != "plain" or not exact or title.startswith("Hand page"):
                 continue
-            reading = apply_action(step["action"], reading, collection).reading
+            reading = apply_action(step["action"], reading, library).reading
             assert reading.page is not None, title
-            reply = apply_action(step["action"], reading, collection)
+            reply = apply_action(step["action"], reading, library)
             assert reply.text == step["observation"], title
             compared += 1
     assert compared > 300

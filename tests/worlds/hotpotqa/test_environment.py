@@ -118,8 +118,8 @@ def test_ten_thousand_random_actions_raise_nothing(env: HotpotQA) -> None:
               "the", "Ada", " ", "'", '"', "&", "#", "%41", "\ud800", "may refer to:", "(film)",
               "Nan", "_", "—", "."]  # fmt: skip
     tasks = env.tasks("demo_test")
-    collection = env._open("demo_test").collection
-    titles = [collection[place][0] for place in range(len(collection))]
+    library = env._open("demo_test")
+    titles = [library[place][0] for place in range(len(library))]
     env.reset(tasks[0])
     for number in range(10_000):
         verb = rng.choice(("search", "search", "lookup", "finish", ""))

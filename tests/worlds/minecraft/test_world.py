@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 from ldm.worlds.minecraft.commands import State
-from ldm.worlds.minecraft.controllers import Skills
+from ldm.worlds.minecraft.controllers import Oracle
 from ldm.worlds.minecraft.map import BIOMES, SEA, STRAY, World, cell_of, look
 from ldm.worlds.minecraft.rules import VEINS, load_rules
 
@@ -78,10 +78,10 @@ def test_veins_are_found_at_the_rate_at_which_they_lie() -> None:
     counts: Counter[str] = Counter()
     for seed in range(worlds):
         world = World(seed, start="any", herded=False)
-        skills = Skills(load_rules("vanilla"), world, stated=False)
+        oracle = Oracle(load_rules("vanilla"), world, stated=False)
         state = State(spot=(8, 11, 8))
         for _ in range(advances):
-            state = skills._exposed(state, 20)
+            state = oracle._exposed(state, 20)
         counts.update(state.finds)
     for ore in ("coal", "iron_ore", "diamond", "redstone"):
         expected = worlds * advances * 20 * VEINS[ore].density
