@@ -12,6 +12,7 @@ states.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,8 +125,7 @@ class Session:
 
     def fork(self) -> Session:
         """Return an independent copy in the same state."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
+        twin = copy.copy(self)
         twin._env = cast(EnvironmentBase, self._env.fork())
         return twin
 

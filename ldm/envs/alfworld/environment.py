@@ -117,20 +117,14 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
     def _answer(self, observation: str, *, valid: bool = True) -> TimeStep:
         assert self._now is not None  # noqa: S101 - set by both callers
         won = self._now.won
+        listed = tuple(map(self.localize, self._now.commands)) if self.options.admissible else None
         return TimeStep(
             observation=self.localize(observation),
             reward=1.0 if won else 0.0,
             done=won,
-            admissible=self._listed_commands(self._now.commands),
+            admissible=listed,
             valid=valid,
         )
-
-    def _listed_commands(self, commands: tuple[str, ...]) -> tuple[str, ...] | None:
-        if not self.options.admissible:
-            return None
-        if self.options.dialect == "game":
-            return commands
-        return tuple(self.localize(command) for command in commands)
 
     def _games(self, split: str) -> Iterator[tuple[Task, tuple[str, str]]]:
         """Yield the tasks of a split by id, without those not in the published set.

@@ -519,7 +519,7 @@ class TextCraft(ListedEnvironment[Game]):
     def __init__(self, options: TextCraftOptions | None = None) -> None:
         super().__init__(options or TextCraftOptions())
         self._book: Book | None = None
-        self._playing: Game | None = None
+        self._playing: Game
         self._inventory: Inventory = {}
 
     @property
@@ -535,7 +535,6 @@ class TextCraft(ListedEnvironment[Game]):
         return TimeStep(self._playing.opening)
 
     def _act(self, action: str) -> TimeStep:
-        assert self._playing is not None  # noqa: S101 - a task is running
         reply = apply_action(action, self._inventory, self.book)
         self._inventory = reply.inventory
         won = reply.crafted == self._playing.item

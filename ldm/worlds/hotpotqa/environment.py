@@ -72,8 +72,8 @@ class HotpotQA(ListedEnvironment[Question]):
 
     def __init__(self, options: HotpotQAOptions | None = None) -> None:
         super().__init__(options or HotpotQAOptions())
-        self._question: Question | None = None
-        self._library: Library | None = None
+        self._question: Question
+        self._library: Library
         self._reading = Reading()
         self._done = False
 
@@ -86,7 +86,6 @@ class HotpotQA(ListedEnvironment[Question]):
 
     def _act(self, action: str) -> TimeStep:
         """Carry out an action; `finish` ends the task and earns the score of its answer."""
-        assert self._question is not None and self._library is not None  # noqa: PT018, S101
         if self._done:
             return TimeStep(FINISHED, done=True)
         reply = apply_action(action, self._reading, self._library)

@@ -474,8 +474,8 @@ class Library:
         """
         if _NO_TITLE.search(query):
             return None
-        found = (place for text in _unquoted(query) for place in self._called("title", text))
-        return next(found, None)
+        places = (place for text in _unquoted(query) for place in self._called("title", text))
+        return next(places, None)
 
     def _called(self, name: str, text: str) -> Sequence[int]:
         """Return the articles with this title, or "base" of one, by the first stage with any."""

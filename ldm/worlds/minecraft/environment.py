@@ -235,6 +235,9 @@ class Minecraft(ListedEnvironment[Game]):
 
     The reward is 1 when the target is held, which ends the task; of several targets each earns its
     share once. A fork copies a reference to the state, which is never modified.
+
+    situation, world: the present state and the map, None if only recipes count; for measurements,
+    as agents see the observation only.
     """
 
     card: Card = CARD
@@ -251,10 +254,10 @@ class Minecraft(ListedEnvironment[Game]):
         super().__init__(options or MinecraftOptions())
         self.card = CARD if self.options.nearest else BY_PLAN
         self.rules: Rules = load_rules(self.options.rules)
-        self._playing: Game | None = None
+        self._playing: Game
         self._controller = Controller(self.rules, 0)
-        self._world: World | None = None
-        self._state = State()
+        self.world: World | None = None
+        self.situation = State()
         self._done = False
 
     def _start(self, task: Task) -> TimeStep:
@@ -262,7 +265,7 @@ class Minecraft(ListedEnvironment[Game]):
         self._playing = game = self._game(task)
         self._done = False
         self._controller = self._control(game)
-        self._state = self._controller.start(
+        self.situation = self._controller.start(
             () if self.options.given == "none" else ("diamond_axe",)
         )
         unit = "actions" if self._without_map else "ticks"
@@ -277,7 +280,7 @@ class Minecraft(ListedEnvironment[Game]):
             return self._refused(command)
         if command.verb == "mine" and not self.options.nearest:
             command = replace(command, items=(min(command.items, key=wood_order),))
-        how = way(command, self._state, self.rules, self.options.tools)
+        how = way(command, self.situation, self.rules, self.options.tools)
         if isinstance(how, Refusal):
             if how.material and self.options.rules == "paper":
                 return self._in_vain(command, how)
@@ -285,19 +288,9 @@ class Minecraft(ListedEnvironment[Game]):
         return self._carry_out(command, how)
 
     @property
-    def situation(self) -> State:
-        """The present state, for measurements; agents see the observation only."""
-        return self._state
-
-    @property
-    def world(self) -> World | None:
-        """The map, for measurements; None if only recipes count."""
-        return self._world
-
-    @property
     def targets(self) -> tuple[Target, ...]:
         """The targets of the running task."""
-        return self._running.targets
+        return self._playing.targets
 
     @property
     def _without_map(self) -> bool:
@@ -305,65 +298,59 @@ class Minecraft(ListedEnvironment[Game]):
 
     @property
     def _limit(self) -> int:
-        return self.options.limit or (ACTIONS if self._without_map else self._running.limit)
-
-    @property
-    def _running(self) -> Game:
-        if self._playing is None:
-            raise RuntimeError("no task is running: call reset first")
-        return self._playing
+        return self.options.limit or (ACTIONS if self._without_map else self._playing.limit)
 
     def _control(self, game: Game) -> Controller:
-        self._world = None
+        self.world = None
         if self._without_map:
             return Controller(self.rules, game.world)
         herded = self.options.mobs if game.mobs is None else game.mobs
-        self._world = World(
+        self.world = World(
             game.world,
             start=game.start or self.options.start,
             herded=herded,
             remembered=self.options.nearest,
         )
         kind = Paper if self.options.controller == "paper" else Oracle
-        return kind(self.rules, self._world, stated=self.options.tools == "stated")
+        return kind(self.rules, self.world, stated=self.options.tools == "stated")
 
     def _carry_out(self, command: Command, how: Way) -> TimeStep:
         """Return the answer after the units that fit into the slice and the time limit."""
-        start, gained, broken = self._state, 0, ""
+        start, gained, broken = self.situation, 0, ""
         reward = 0.0
         while True:
-            unit = self._controller.unit(command, how, self._state, command.count - gained)
+            unit = self._controller.unit(command, how, self.situation, command.count - gained)
             if self._over(unit.after):
                 break
-            self._state, gained, broken = unit.after, gained + unit.gained, unit.broken
+            self.situation, gained, broken = unit.after, gained + unit.gained, unit.broken
             reward += self._pay()
             if unit.failed:
                 return self._ended(texts.NOTHING, reward)
             if self._done or broken or gained >= command.count:
                 break
-            if self._state.tick - start.tick > self.options.slice:
+            if self.situation.tick - start.tick > self.options.slice:
                 return self._ended(texts.answer(command, gained), reward)
-        if not self._done and not self._over(self._state):
+        if not self._done and not self._over(self.situation):
             self._clear_away()
         return self._ended(texts.answer(command, gained, broken=broken), reward)
 
     def _clear_away(self) -> None:
-        unit = self._controller.finish(self._state)
+        unit = self._controller.finish(self.situation)
         if not self._over(unit.after):
-            self._state = unit.after
+            self.situation = unit.after
 
     def _over(self, after: State) -> bool:
         """Return whether a state is past the time limit, and if so end the task."""
         if self._without_map or after.tick <= self._limit:
             return False
-        self._state = replace(self._state, tick=self._limit)
+        self.situation = replace(self.situation, tick=self._limit)
         self._done = True
         return True
 
     def _ended(self, text: str, reward: float) -> TimeStep:
         """Return the answer to an action that was carried out."""
-        self._state = replace(self._state, actions=self._state.actions + 1)
-        if not self._done and self._without_map and self._state.actions >= self._limit:
+        self.situation = replace(self.situation, actions=self.situation.actions + 1)
+        if not self._done and self._without_map and self.situation.actions >= self._limit:
             self._done = True
             return self._answer(text, texts.TIME_UP, reward=reward)
         return self._answer(text, reward=reward)
@@ -371,10 +358,12 @@ class Minecraft(ListedEnvironment[Game]):
     def _in_vain(self, command: Command, refusal: Refusal) -> TimeStep:
         """Return the answer to an attempt that cannot succeed and costs time (rules: paper)."""
         after = (
-            self._state if self._without_map else self._state.later(controllers.VAIN[command.verb])
+            self.situation
+            if self._without_map
+            else self.situation.later(controllers.VAIN[command.verb])
         )
         if not self._over(after):
-            self._state = after
+            self.situation = after
         return self._ended(self._why(refusal), 0.0)
 
     def _refused(self, refusal: Refusal) -> TimeStep:
@@ -386,20 +375,20 @@ class Minecraft(ListedEnvironment[Game]):
 
     def _pay(self) -> float:
         """Return the reward of targets held for the first time; end the task with the last one."""
-        targets, paid = self._running.targets, self._state.paid
+        targets, paid = self._playing.targets, self.situation.paid
         now = {str(target) for target in targets if self._meets(target)} - paid
         if not now:
             return 0.0
-        self._state = replace(self._state, paid=paid | now)
-        self._done = len(self._state.paid) == len(targets)
+        self.situation = replace(self.situation, paid=paid | now)
+        self._done = len(self.situation.paid) == len(targets)
         # The shares of an episode add up to 1 exactly.
-        return len(self._state.paid) / len(targets) - len(paid) / len(targets)
+        return len(self.situation.paid) / len(targets) - len(paid) / len(targets)
 
     def _meets(self, target: Target) -> bool:
-        return self._state.held(*target.items) >= target.count
+        return self.situation.held(*target.items) >= target.count
 
     def _answer(self, *sentences: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
-        state = self._state
+        state = self.situation
         text = "\n".join(filter(None, [" ".join(sentences), *self._view(state)]))
         listed = None
         if self.options.admissible:
@@ -407,13 +396,13 @@ class Minecraft(ListedEnvironment[Game]):
         return TimeStep(text, reward=reward, done=self._done, admissible=listed, valid=valid)
 
     def _view(self, state: State) -> Iterator[str]:
-        if self._world is None:
+        if self.world is None:
             yield f"Actions: {state.actions} of {self._limit}."
             yield texts.inventory(state)
             return
-        yield f"Time: {state.tick} of {self._limit}. {texts.place(state, self._world)}"
+        yield f"Time: {state.tick} of {self._limit}. {texts.place(state, self.world)}"
         yield texts.inventory(state)
-        yield from texts.surroundings(state, self._world)
+        yield from texts.surroundings(state, self.world)
 
     def _games(self, split: str) -> Iterator[tuple[Task, Game]]:
         chosen = games(split, self.rules, self.options.task_set, self.options.worlds)

@@ -72,9 +72,9 @@ def surroundings(state: State, world: World) -> tuple[str, str]:
     groups: dict[tuple[str, bool], list[Known]] = {}
     for one in (*trees(state, world), *animals(state), *grounds(state, world)):
         groups.setdefault((one.thing, one.tick == state.tick), []).append(one)
-    seen, remembered = list[str](), list[str]()
+    visible, remembered = list[str](), list[str]()
     for thing in _THINGS:
-        for now, entries in ((True, seen), (False, remembered)):
+        for now, entries in ((True, visible), (False, remembered)):
             known = groups.get((thing, now))
             if known and (now or (thing, True) not in groups):
                 entries.append(_entry(min(known), len(known), state, now=now))
@@ -84,9 +84,9 @@ def surroundings(state: State, world: World) -> tuple[str, str]:
             near = Known(distance(state.spot, (x, y, z)), "", x, z, tick, RAW[ore].thing)
             now = max(near.distance, abs(state.spot[1] - y)) <= _NEAR
             text = _entry(near, sum(vein.left for vein in deposits), state, now=now, y=f", y {y}")
-            (seen if now else remembered).append(text)
+            (visible if now else remembered).append(text)
     return (
-        f"You see: {'; '.join(seen) or 'nothing'}.",
+        f"You see: {'; '.join(visible) or 'nothing'}.",
         f"You remember: {'; '.join(remembered)}." if remembered else "",
     )
 
