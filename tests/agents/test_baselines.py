@@ -1,5 +1,7 @@
 """Agents without a model of their own: random, the naive shopper, and ALFWorld's expert."""
 
+from dataclasses import replace
+
 import pytest
 
 from ldm.agents import Resources
@@ -86,6 +88,12 @@ class TestExpert:
             agent = ExpertAgent(ExpertOptions(), Resources())
             assert run_episode(env, agent, task)[0].success
         assert tried > 3
+
+    def test_what_is_nowhere_makes_it_give_up(self) -> None:
+        env = ALFWorld()
+        task = replace(env.tasks("demo_test")[0], goal="put a newspaper in safe.")
+        result, _ = run_episode(env, make_agent("expert", UNASKED), task)
+        assert (result.end, result.success) == ("gave_up", False)
 
     def test_in_another_world_it_says_that_it_knows_none_of_it(self) -> None:
         with pytest.raises(LdmError, match="ALFWorld's households, not webshop"):
