@@ -183,9 +183,8 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
     ordered = tuple(sorted(batches, key=lambda batch: batch.id))
     made = replace(base.generation, number=0, tuples=len(rows), hidden=(), tasks=())
     made = replace(made, digest=rows.digest(made, ordered))
-    whole = Contents(
-        (made,), ordered, rows, relevance=Relevance()
-    )  # learning is measured elsewhere
+    # Without learning, which is measured elsewhere.
+    whole = Contents((made,), ordered, rows, relevance=Relevance())
     with record.writing(str(place)):
         committing, _ = timed(lambda: record.commit(str(place), whole))
     built = {"tuples": len(rows), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}

@@ -16,7 +16,7 @@ from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, CallOptions, Completion, Message, Sampling
 from ldm.llm.answers import form_of
-from ldm.testing.environment import Playing
+from ldm.testing.environment import Contract
 from ldm.types import EpisodeResult, Task, TimeStep, Trajectory, Usage
 
 #: A reply: its text, or an object that is written as JSON.
@@ -100,7 +100,7 @@ class Onlooker:
         return replace(answer, reward=answer.reward + self._bonus)
 
 
-class AgentContract(Playing):
+class AgentContract(Contract):
     """Override `make_agent` (a new agent with this seed and budget) and `make_env`.
 
     tasks: how many tasks of `split` are played.

@@ -34,7 +34,7 @@ print(json.dumps([[task.id for task in listed], openings, restored, again, env.p
 """
 
 
-class Playing:
+class Contract:
     """What all contracts share: an environment, and its first tasks."""
 
     split: str
@@ -53,7 +53,7 @@ class Playing:
         return list(env.tasks(self.split)[: self.tasks])
 
 
-class EnvironmentContract(Playing):
+class EnvironmentContract(Contract):
     """Define the environment's registered name (or module:Class), and how to test it.
 
     options: settings, as JSON values. split: the split whose first `tasks` tasks are played.
