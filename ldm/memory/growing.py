@@ -254,6 +254,7 @@ class GrowingMemory:
         kind: str | None = None,
         min_similarity: float | None = None,
         outcomes: Outcomes = "any",
+        utility: bool = True,
     ) -> Recalls:
         """Recall the `k` distinct tuples that say most about what to do in a state.
 
@@ -267,9 +268,10 @@ class GrowingMemory:
             nothing is recalled if even the nearest is less similar than two states of the memory
             are by chance; `Recalls.why` says so.
         outcomes: "any", or only tuples of "success" or of "failure".
+        utility: whether those of the recalls that newer evidence contradicts come last.
 
         Returns at most `k` recalls with their evidence, those of the most probable action first,
-        and of each action the most similar first; those that newer evidence contradicts come last.
+        and of each action the most similar first.
         Raises ValueError if `k` is below 1.
         """
         if k < 1:
@@ -294,7 +296,8 @@ class GrowingMemory:
         recalls = self._weighed(view, chosen, query, accepted)
         if probable:
             recalls = arranged(recalls, probable, k)
-        recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
+        if utility:
+            recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
         return Recalls(texts[0], texts[1], tuple(recalls))
 
     def _probable(

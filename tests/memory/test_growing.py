@@ -98,7 +98,13 @@ class TestRecording:
         with memory.record("refund the parcel", kind="refund", source="ticket 7") as one:
             one.step("The customer is angry.", "apologise")
             one.step("The customer is calm.", "refund", reward=0.75)
+            assert one.trajectory() is None
             one.finish(observation="The customer thanks.")
+        whole = one.trajectory()
+        assert whole is not None
+        assert (whole.opening, whole.score) == ("The customer is angry.", 0.75)
+        assert [step.action for step in whole.steps] == ["apologise", "refund"]
+        assert not memory.add(whole)  # it is recalled already
         first, second = sorted(memory.recall("refund", "calm"), key=lambda r: r.tuple.step)
         assert (first.tuple.observation, first.tuple.action) == (
             "The customer is angry.",
@@ -408,7 +414,7 @@ def test_recalls_do_not_depend_on_folding_and_are_those_of_brute_force(
                 ),
                 reverse=True,
             )
-            recalls = memory.recall(goal, seen, k=20)
+            recalls = memory.recall(goal, seen, k=20, utility=False)
             assert [round(one.similarity, 5) for one in recalls] == pytest.approx(
                 similar[:20], abs=2e-5
             )
