@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -95,7 +95,13 @@ def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency
     For functions that mostly wait, such as for a server. Raises the error of the first failing
     call; calls that have not begun by then are not made.
     """
-    return list(iterate_concurrently(function, items, concurrency))
+    if concurrency <= 1 or len(items) <= 1:
+        return [*map(function, items)]
+    pool = ThreadPoolExecutor(min(concurrency, len(items)))
+    try:
+        return [*pool.map(function, items)]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def process_of(module: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
@@ -137,24 +143,6 @@ def both(one: Callable[[], T], other: Callable[[], V], concurrency: int) -> tupl
     """Return the results of two independent calls, as `map_concurrently` does."""
     results: list[Any] = map_concurrently(lambda call: call(), (one, other), concurrency)
     return results[0], results[1]
-
-
-def iterate_concurrently(
-    function: Callable[[T], V], items: Sequence[T], concurrency: int
-) -> Generator[V, None, None]:
-    """Yield the results of `map_concurrently`, each as soon as it and its predecessors exist.
-
-    With a concurrency of 1 a call is made when its result is requested. Close the generator if
-    you stop before the end.
-    """
-    if concurrency <= 1 or len(items) <= 1:
-        yield from map(function, items)
-        return
-    pool = ThreadPoolExecutor(min(concurrency, len(items)))
-    try:
-        yield from pool.map(function, items)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def map_in_processes(

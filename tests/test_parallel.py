@@ -12,13 +12,7 @@ import pytest
 from pydantic_core import SchemaValidator, core_schema
 
 from ldm.errors import BudgetSpent, LdmError
-from ldm.parallel import (
-    interruptible,
-    iterate_concurrently,
-    map_concurrently,
-    map_in_threads,
-    raise_if_interrupted,
-)
+from ldm.parallel import interruptible, map_concurrently, map_in_threads, raise_if_interrupted
 
 
 @dataclass(frozen=True)
@@ -198,31 +192,4 @@ class TestAtOnce:
 
         with pytest.raises(ValueError, match="no answer"):
             map_concurrently(ask, range(100), 2)
-        assert len(calls) < 100
-
-
-class TestAsTheyCome:
-    def test_gives_an_answer_before_the_later_ones_are_there(self) -> None:
-        released = threading.Event()
-
-        def ask(item: int) -> int:
-            if item:
-                released.wait(20)
-            return item
-
-        answers = iterate_concurrently(ask, [0, 1], 2)
-        assert next(answers) == 0
-        released.set()
-        assert list(answers) == [1]
-
-    def test_closed_early_asks_no_further(self) -> None:
-        calls: list[int] = []
-
-        def ask(item: int) -> None:
-            calls.append(item)
-            time.sleep(0.02)
-
-        answers = iterate_concurrently(ask, range(100), 2)
-        next(answers)
-        answers.close()
         assert len(calls) < 100

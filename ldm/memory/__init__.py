@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ldm.memory.growing import GrowingMemory
     from ldm.reason.rules import Rules
 
+#: An embedder or its name; None for that of the memory.
+By = Embedder | str | None
 #: Maximum number of batches that a message names.
 MOST_NAMED = 20
 #: Steps by which a memory measures how similar its own states are, and the fewest goals for it.
@@ -64,36 +66,18 @@ class Memory:
     @overload
     @classmethod
     def open(
-        cls,
-        location: str,
-        env: str,
-        *,
-        embedder: Embedder | str | None = None,
-        generation: int | None = None,
-        create: Literal[False] = False,
+        cls, location: str, env: str, *, embedder: By = None, generation: int | None = None
     ) -> Memory: ...
 
     @overload
     @classmethod
     def open(
-        cls,
-        location: str,
-        env: str,
-        *,
-        embedder: Embedder | str | None = None,
-        create: Literal[True],
-        **growing: Any,
+        cls, location: str, env: str, *, create: Literal[True], embedder: By = None, **growing: Any
     ) -> GrowingMemory: ...
 
     @classmethod
     def open(
-        cls,
-        location: str,
-        env: str,
-        *,
-        embedder: Embedder | str | None = None,
-        create: bool = False,
-        **options: Any,
+        cls, location: str, env: str, *, embedder: By = None, create: bool = False, **options: Any
     ) -> Memory | GrowingMemory:
         """Read the memory of one environment.
 
@@ -115,9 +99,7 @@ class Memory:
         return cls._read(location, env, embedder, **options)
 
     @classmethod
-    def _read(
-        cls, location: str, env: str, by: Embedder | str | None, generation: int | None = None
-    ) -> Memory:
+    def _read(cls, location: str, env: str, by: By, generation: int | None = None) -> Memory:
         if is_server(location):
             served: Memory = places.server().ServerMemory(location, env, by, generation)
             return served

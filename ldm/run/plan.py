@@ -78,13 +78,6 @@ class Comparison:
     test: TTest | None
 
 
-#: AutoPlan's p-values by settings and kind, for iterations 1 to 3 (arXiv 2305.15064, Table 5).
-TABLE_5 = {
-    ("batch=2", "batch=4", "heat"): (0.44, 0.35, 0.013),
-    ("batch=2", "batch=8", "heat"): (0.007, 0.110, 0.005),
-}
-
-
 @dataclass(frozen=True)
 class PlanScores:
     """The scores of plans by setting, iteration and repeat."""
@@ -156,9 +149,6 @@ class PlanScores:
                     f"{who}: t = {one.test.statistic:.2f}, p = {one.test.p_value:.3f} "
                     f"(t-test, two-sided; Welch's p = {one.test.welch_p_value:.3f})."
                 )
-            published = TABLE_5.get((one.first, one.second, ",".join(self.kinds)), ())
-            if one.iteration <= len(published):
-                yield f"Published (Table 5): p = {published[one.iteration - 1]:g}."
         for directory in dict.fromkeys(str(one.report.directory) for one in self.scores):
             yield f"Files: {directory}"
 
