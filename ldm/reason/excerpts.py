@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ldm.reason.pages import content_words, read_call, stem, tokens
-from ldm.reason.reading import FUNCTION_WORDS, numbered, words
+from ldm.reason.reading import FUNCTION_WORDS, words
 from ldm.types import Past
 
 #: Words compared on either side of a quotation.
@@ -182,6 +182,8 @@ MARKS = 2 * len(GAP) + 3
 
 #: Long lines are divided after commas, semicolons and ends of sentences.
 _PIECE = re.compile(r"(?<=[,;.!?])\s+")
+#: A thing as a word and a number: "drawer 3".
+_NUMBERED = re.compile(r"[^\W\d_]+ \d+")
 #: A line that is a label and nothing else; the lines below belong to it: a title, a price.
 _LABEL = re.compile(r"\[[^\[\]]+\]")
 
@@ -269,8 +271,9 @@ def referents(action: str) -> frozenset[str]:
     if call := read_call(action):
         return frozenset({call.label})
     rest = action.partition(" ")[2]
-    things = frozenset(" ".join(entity) for entity in numbered(rest))
-    return things or frozenset(w for w in words(rest) if w not in FUNCTION_WORDS and w.isalpha())
+    return frozenset(_NUMBERED.findall(rest.lower())) or frozenset(
+        w for w in words(rest) if w not in FUNCTION_WORDS and w.isalpha()
+    )
 
 
 def _groups(lines: Sequence[str]) -> list[list[str]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,9 @@ from ldm.reason.reading import (
 )
 from ldm.reason.vocabulary import RARE, Command, Vocabulary, read_command, stem
 from ldm.types import Past
+
+if TYPE_CHECKING:
+    from ldm.reason.ways import Ways
 
 Keys = NDArray[np.uint64]
 #: The form of an action, and what fills its slots: "r1" for the last thing of the goal, or a kind.
@@ -202,13 +206,12 @@ class Filler:
     """What a state says of a thing.
 
     named: its place in the goal, 0 if none; the part that it plays: "r1" for the last thing of the
-    goal, or else its name; its name, the kind of thing. kind: the words of its kind. lines: with
-    their sources, None for the argument of a call. facts: the set of its facts. by_phase, by_kind:
-    the sets of those that may mean another thing by phase and by kind of task.
+    goal, or else its name; its name, the kind of thing. lines: with their sources, None for the
+    argument of a call. facts: the set of its facts. by_phase, by_kind: the sets of those that may
+    mean another thing by phase and by kind of task.
     """
 
     named: tuple[int, str, str]
-    kind: Words
     lines: tuple[tuple[str, Words], ...] | None
     facts: int
     by_phase: int
@@ -396,7 +399,12 @@ class Situation:
         return self._recorded(done) + self._recorded(here)
 
     def repeats(self, action: str) -> float:
-        """Return how often an action was done in this sight, and half as often beyond twice."""
+        """Return how often an action was done in this sight, and half as often beyond twice.
+
+        Ways to other places count where they lead to, see `Ways.repeats`.
+        """
+        if action in self.vocabulary.moves:
+            return self._ways.repeats(action)
         often = 0 if action in self.vocabulary.closed else max(0, self.text_done[action] - 2)
         return self.here_done[action] + often / 2
 
@@ -405,6 +413,13 @@ class Situation:
         for text in [*self.here_done]:
             if read_command(text).frame not in self.vocabulary.rare:
                 del self.here_done[text]
+
+    @cached_property
+    def _ways(self) -> Ways:
+        """The places of the episode."""
+        from ldm.reason.ways import Ways
+
+        return Ways(self.past, self.sight, self.vocabulary.moves)
 
     @cached_property
     def page(self) -> Page | None:
@@ -583,6 +598,8 @@ class Situation:
         more = [f"goal {role > 0}", f"view {view}", f"hand {hand}", f"used {used}", f"met {met}"]
         more += [f"sig {role} {view} {hand} {used}", f"sig2 {role > 0} {beside} {used}"]
         asking = [(x, m) for x in self.instructions if (m := mentioned(kind, x))]
+        most = max((size for _, (_, size) in asking), default=0)  # else of its namesakes
+        asking = [(x, (at, size)) for x, (at, size) in asking if size == most]
         about = [
             s for x in now[:4] for s in _statement_keys("now", x, place_of(name, x), len(name))
         ]
@@ -598,7 +615,6 @@ class Situation:
         kind_name = " ".join(shape(name))
         return Filler(
             (role, f"r{role}" if role else kind_name, kind_name),
-            kind,
             tuple(where[:20]),
             self._set(facts),
             self._set(keys(near, PHASE)),
@@ -623,18 +639,12 @@ class Situation:
     def _as_filler(self, part: str, near: Sequence[str], more: Sequence[int]) -> Filler:
         facts = self._set([*keys(near, FILLER), *more])
         phase, kind = self._set(keys(near, PHASE)), self._set(keys(near, KIND))
-        return Filler((0, part, part), (), None, facts, phase, kind)
+        return Filler((0, part, part), None, facts, phase, kind)
 
-    def _agreement(
-        self, verb: str, about: Sequence[tuple[str, Words]], others: Sequence[Words]
-    ) -> Iterator[str]:
-        """Yield whether lines about a filler speak of the verb, its result or other fillers."""
+    def _agreement(self, verb: str, about: Sequence[tuple[str, Words]]) -> Iterator[str]:
+        """Yield whether the goal, and lines about a filler, speak of the verb or its result."""
         yield f"goal says verb {verb in self._words_asked}"
-        for source, line in about:
-            if agreement := _says(line, verb):
-                yield f"{source} {agreement}"
-            if any(mentioned(other, line) for other in others):
-                yield f"{source} other"
+        yield from (f"{source} {says}" for source, line in about if (says := _says(line, verb)))
 
     def surface(self, name: Words) -> str:
         """Return a name as the latest text spells it, or its words if no text does."""
@@ -727,9 +737,8 @@ class Situation:
             self._of_form[form] = described, [*self._state_blocks(described)]
         described, state = self._of_form[form]
         blocks = [*state]
-        kinds = tuple([thing.kind for thing in things])
         for slot, thing in enumerate(things):
-            filled = *described.slots[slot], thing, kinds[:slot] + kinds[slot + 1 :]
+            filled = *described.slots[slot], thing
             if filled not in self._of_slot:
                 self._of_slot[filled] = [*self._slot_blocks(command.verb, *filled)]
             blocks += self._of_slot[filled]
@@ -743,9 +752,7 @@ class Situation:
         for one in described.roles:
             yield self._block((one, by_role))
 
-    def _slot_blocks(
-        self, verb: str, at: int, beside: int, thing: Filler, others: Sequence[Words]
-    ) -> Iterator[int]:
+    def _slot_blocks(self, verb: str, at: int, beside: int, thing: Filler) -> Iterator[int]:
         """Yield the blocks of a slot: its filler's facts, also by phase and kind of task."""
         if at not in self._contexts:
             context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
@@ -755,6 +762,6 @@ class Situation:
         yield self._block((at, thing.facts), *by_phase)
         if thing.lines is not None:
             yield self._block((beside, thing.facts))
-            agreed = self._set(keys(self._agreement(verb, thing.lines, others), AGREE))
+            agreed = self._set(keys(self._agreement(verb, thing.lines), AGREE))
             yield self._block((at, agreed))
             yield self._block((_ANY, agreed))

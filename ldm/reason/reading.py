@@ -26,6 +26,8 @@ FUNCTION_WORDS = frozenset(
 ITEMS, LEAVES, VALUE = 50, 400, 60
 #: Lines of a text, and words of a line, that are read.
 LINES, LINE = 200, 60
+#: The share of the lines of two texts that both have if they show one place.
+SAME = 0.5
 
 #: The words of a name or of a line, in lower case: ("drawer", "3").
 Words = tuple[str, ...]
@@ -68,6 +70,13 @@ def lines(text: str) -> tuple[Words, ...]:
             break
         pieces[words(piece)[:LINE]] = None
     return tuple(piece for piece in pieces if piece)
+
+
+@lru_cache(20_000)
+def alike(text: str, other: str) -> bool:
+    """Return whether two texts share most of their lines, as those that show one place do."""
+    one, two = {*lines(text)}, {*lines(other)}
+    return len(one & two) >= SAME * len(one | two)
 
 
 @lru_cache(20_000)
@@ -256,24 +265,7 @@ def mentioned(name: Words, line: Words) -> tuple[int, int] | None:
 
 
 @lru_cache(20_000)
-def numbered(text: str) -> frozenset[Words]:
-    """Return the things of a text that are written as a word and a number ("drawer 3").
-
-    No name continues after a bracket: "[white bed] (1)" is one bed, not the thing "bed 1".
-    """
-    return frozenset(
-        (name, digits)
-        for tokens in map(words, _BRACKETS.split(text))
-        for name, digits in zip(tokens, tokens[1:], strict=False)
-        if digits.isdigit() and name not in FUNCTION_WORDS
-    )
-
-
-@lru_cache(20_000)
 def pattern_of(name: Words) -> re.Pattern[str]:
     """Return a pattern that finds a name in a text, whatever its separators and case."""
     between = r"(?:_|[^\w\[\](){}<>]+)"
     return re.compile(rf"\b{between.join(map(re.escape, name))}\b", re.IGNORECASE)
-
-
-_BRACKETS = re.compile(r"[\[\](){}<>]+")

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -139,64 +139,38 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     generator = np.random.default_rng(0)
     names = dict.fromkeys(lesson.episode for lesson in lessons)
     numbers = {name: number for number, name in enumerate(names)}
-    features: list[Keys] = [np.empty(0, np.uint64)]
-    sizes: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    blocks: list[int] = []
-    owner: list[int] = []
-    lengths: list[int] = []
-    start, alike, episode, weight, kinds, times = [], [], [], [], [], list[float]()
-    repeats: list[float] = []
-    again: list[int] = []
-    offered: list[bool] = []
-    courses = Courses(lessons)
+    courses, steps, read = Courses(lessons), list[tuple[Lesson, bool]](), list[Rows]()
     for lesson in sorted(lessons, key=lambda one: numbers[one.episode]):
         state = lesson.goal, lesson.kind, lesson.past, lesson.observation
         now = Situation(vocabulary, *state, courses.of_others(lesson.episode))
         possible = candidates.against(now, lesson)
         actions = [lesson.action, *_sampled(possible, lesson.action, vocabulary, generator)]
-        read = now.rows(actions)
-        if len(read.rows) < 2:
-            continue
-        first = len(owner)
-        start.append(len(lengths))
-        episode.append(numbers[lesson.episode])
-        weight.append(lesson.weight)
-        times.append(lesson.time)
-        kinds.append(lesson.kind)
-        listed = lesson.possible is not None or bool(vocabulary.pressed)
-        offered.append(listed or lesson.action in possible)
-        features.append(read.features)
-        sizes.append(read.sizes)
-        owner += [episode[-1]] * len(read.sizes)
-        alike += np.bincount(read.of_action).tolist()
-        for row in read.rows:
-            blocks += [first + block for block in row]
-            lengths.append(len(row))
-        repeats += read.repeats
-        again += read.again
+        rows = now.rows(actions)
+        if len(rows.rows) > 1:
+            listed = lesson.possible is not None or bool(vocabulary.pressed)
+            steps.append((lesson, listed or lesson.action in possible))
+            read.append(rows)
+    episode = np.array([numbers[one.episode] for one, _ in steps], np.int64)
+    times = np.array([one.time for one, _ in steps])
+    counts = [len(one.sizes) for one in read]
+    ends = zip(accumulate([0, *counts]), read, strict=False)
     return Data(
-        np.concatenate(features),
-        np.concatenate(sizes),
-        np.array(owner, np.int64),
-        np.array(blocks, np.int64),
-        np.array(lengths, np.int64),
-        np.array(start, np.int64),
-        np.array(alike, np.float64),
-        np.array(repeats, np.float64),
-        np.array(again, np.float64),
-        np.array(episode, np.int64),
-        np.array(weight, np.float64),
-        _ages(times),
-        np.array(offered, np.bool_),
-        tuple(kinds),
+        np.concatenate([np.empty(0, np.uint64), *(one.features for one in read)]),
+        np.concatenate([np.empty(0, np.int64), *(one.sizes for one in read)]),
+        np.repeat(episode, np.array(counts, np.int64)),
+        np.array([end + block for end, one in ends for row in one.rows for block in row], np.int64),
+        np.array([len(row) for one in read for row in one.rows], np.int64),
+        np.array([0, *accumulate(len(one.rows) for one in read)][:-1], np.int64),
+        np.array([n for one in read for n in np.bincount(one.of_action).tolist()], np.float64),
+        np.array([often for one in read for often in one.repeats], np.float64),
+        np.array([often for one in read for often in one.again], np.float64),
+        episode,
+        np.array([one.weight for one, _ in steps], np.float64),
+        np.unique(-times, return_inverse=True)[1].astype(np.int64),
+        np.array([offered for _, offered in steps], np.bool_),
+        tuple(one.kind for one, _ in steps),
         frozenset(courses.episodes),
     )
-
-
-def _ages(times: Sequence[float]) -> NDArray[np.int64]:
-    """Return for each step's time how many distinct times are later."""
-    _, order = np.unique(-np.array(times), return_inverse=True)
-    return order.astype(np.int64)
 
 
 def _sampled(
@@ -217,26 +191,6 @@ def _sampled(
     return list(dict.fromkeys([*near, *far]))[:NEGATIVES]
 
 
-class Index:
-    """Finds features among n sorted ones, faster than by halving."""
-
-    def __init__(self, columns: Keys) -> None:
-        """Note where those of each first bits start, and the most of one start."""
-        self._shift = np.uint64(min(63, 64 - len(columns).bit_length()))
-        firsts = np.arange(1 << (64 - int(self._shift)), dtype=np.uint64) << self._shift
-        self._starts = np.searchsorted(columns, firsts).astype(np.int32)
-        self._depth = int(np.diff(np.append(self._starts, len(columns))).max())
-        self._columns = np.append(columns, np.uint64((1 << 64) - 1))
-
-    def places(self, features: Keys) -> NDArray[np.int64]:
-        """Return the place of each feature, n for those that are none of them."""
-        at: NDArray[np.int64] = self._starts[features >> self._shift].astype(np.int64)
-        for _ in range(self._depth):
-            at += self._columns[at] < features
-        at[self._columns[at] != features] = len(self._columns) - 1
-        return at
-
-
 class Fit:
     """The features of n rows as two sparse matrices, and weights fitted to them.
 
@@ -250,9 +204,9 @@ class Fit:
         keep = _supported(data)
         supported = data.features[keep]
         self.columns = np.unique(supported)
-        index, place = Index(self.columns), np.empty(len(supported), np.int32)
+        place = np.empty(len(supported), np.int32)
         for at in range(0, len(supported), PART):  # all at once would take twice the memory
-            place[at : at + PART] = index.places(supported[at : at + PART])
+            place[at : at + PART] = np.searchsorted(self.columns, supported[at : at + PART])
         ends_supported = np.append(np.int32(0), np.cumsum(keep, dtype=np.int32))[
             np.concatenate([[0], np.cumsum(data.sizes)])
         ]
@@ -535,14 +489,10 @@ class Ranking:
     shares: tuple[float, ...] = ()
     sure: float = 0.0
 
-    @property
-    def knows(self) -> bool:
-        """Whether anything tells the candidates apart."""
-        return any(self.shares)
-
     def ranked(self) -> list[tuple[str, float]]:
         """Return the candidates by descending share of one; ties keep their order."""
-        each = self._each()
+        sizes = Counter(self.groups)
+        each = [self.shares[group] / sizes[group] for group in self.groups]
         order = sorted(range(len(each)), key=lambda i: -round(each[i], 9))
         return [(self.texts[i], each[i]) for i in order if each[i] > 0]
 
@@ -556,12 +506,6 @@ class Ranking:
         for text, _ in self.ranked():
             firsts.setdefault(of[text], text)
         return [(text, self.shares[group]) for group, text in firsts.items()]
-
-    def _each(self) -> list[float]:
-        if not self.knows:
-            return []
-        sizes = Counter(self.groups)
-        return [self.shares[group] / sizes[group] for group in self.groups]
 
 
 @dataclass(frozen=True, eq=False)
@@ -601,6 +545,9 @@ class Relevance:
         chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
         values = np.full(len(actions), UNKNOWN)
         values[np.array(known, np.bool_) | (not some)] = self._values(now.rows(chosen))
+        # Else what is decided from recordings, in which nobody goes in circles, might for ever.
+        repeats = np.array([now.repeats(action) for action in actions])
+        values += UNKNOWN * np.maximum(0.0, repeats - self.special[2] - ENOUGH)
         return np.round(values, 6)
 
     def rank(
@@ -632,11 +579,10 @@ class Relevance:
 
     def because(self, now: Situation, action: str, other: str) -> tuple[str, ...]:
         """Return the facts that speak most for an action rather than another one, in words."""
-        index, weights = self._index
         gains: Counter[str] = Counter()
         for text, sign in ((action, 1), (other, -1)):
             pairs, known = now.crosses(text), now.in_words(text)
-            worth = sign * weights[index.places(cross(pairs[:, 0], pairs[:, 1]))].astype(float)
+            worth = sign * self._weights_of(cross(pairs[:, 0], pairs[:, 1])).astype(float)
             for fact, gain in zip(pairs[:, 1].tolist(), worth.tolist(), strict=True):
                 if fact in known:
                     gains[known[fact]] += gain
@@ -652,23 +598,27 @@ class Relevance:
         return min(shares, key=lambda form: (-shares[form], form), default="")
 
     def _values(self, read: Rows) -> NDArray[np.float64]:
-        index, weights = self._index
-        each = np.append(0.0, np.cumsum(weights[index.places(read.features)], dtype=np.float64))
+        each = np.append(0.0, np.cumsum(self._weights_of(read.features), dtype=np.float64))
         blocks = np.diff(each[np.append(0, np.cumsum(read.sizes))])
         row = np.repeat(np.arange(len(read.rows)), [*map(len, read.rows)])
         each_row = np.array([*chain.from_iterable(read.rows)], np.int64)
         of_row = np.bincount(row, blocks[each_row], len(read.rows)).astype(np.float64)
-        repeats, (repeated, again, most) = np.array(read.repeats), self.special
-        of_row += repeated * repeats + again * np.array(read.again)
-        # Else what is decided from recordings, in which nobody goes in circles, might for ever.
-        of_row += UNKNOWN * np.maximum(0.0, repeats - most - ENOUGH)
+        repeated, again, _ = self.special
+        of_row += repeated * np.array(read.repeats) + again * np.array(read.again)
         values: NDArray[np.float64] = of_row[read.of_action]
         return values
 
+    def _weights_of(self, features: Keys) -> NDArray[np.float32]:
+        """Return the weights of features, 0 for unknown ones."""
+        columns, weights = self._aligned
+        at = np.searchsorted(columns, features)
+        return np.where(columns[at] == features, weights[at], np.float32(0))
+
     @cached_property
-    def _index(self) -> tuple[Index, NDArray[np.float32]]:
-        """Where features stand, and their weights, with one of 0 for all others."""
-        return Index(self.columns), np.append(self.weights, np.float32(0))
+    def _aligned(self) -> tuple[Keys, NDArray[np.float32]]:
+        """Features and weights as numpy reads them fast, and one beyond all others."""
+        beyond = np.uint64((1 << 64) - 1)
+        return np.append(self.columns, beyond), np.append(self.weights, np.float32(0))
 
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from ldm.parallel import cached
 from ldm.reason.excerpts import Quotation, patterns, sources
@@ -21,11 +21,13 @@ from ldm.reason.reading import (
     FUNCTION_WORDS,
     TOKEN,
     Words,
+    alike,
     apart,
     kind_of,
     leaves,
     masked,
     number,
+    word_set,
     words,
     words_beside,
 )
@@ -55,6 +57,10 @@ class Command:
     def verb(self) -> str:
         """Its first word."""
         return self.frame.partition(" ")[0]
+
+    def named_in(self, text: str) -> bool:
+        """Return whether a text has all words of its fillers."""
+        return word_set(text).issuperset(chain.from_iterable(self.fillers))
 
     def filled(self, surfaces: Sequence[str]) -> str:
         """Return its text with other fillers, given as they are spelt."""
@@ -216,7 +222,8 @@ class Vocabulary:
 
     verbs: first words of actions. things: words of observations and of fillers. frames: those of
     actions that worked. closed: actions written the same in many episodes. rare: frames that mark a
-    phase. ending: frames after which no success went on. thresholds: numbers by which a path's
+    phase. ending: frames after which no success went on. moves: closed actions that lead to another
+    place. thresholds: numbers by which a path's
     values are told apart. recurring: facts of structured texts that occur in several episodes.
     goal_words: words of several episodes' goals.
     pressed, entered: verbs of calls whose arguments are labels of pages, and of calls in which they
@@ -232,6 +239,7 @@ class Vocabulary:
     closed: frozenset[str] = frozenset()
     rare: frozenset[str] = frozenset()
     ending: frozenset[str] = frozenset()
+    moves: frozenset[str] = frozenset()
     thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
     recurring: frozenset[str] = frozenset()
     goal_words: frozenset[str] = frozenset()
@@ -359,13 +367,17 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     count = len({lesson.episode for lesson in lessons})
     last = Counter(frame for _, frame in ends.values())
     thresholds, recurring = _structured(lessons, count)
+    often = _frequent(listed, max(CLOSED_TIMES, CLOSED * count))
+    # What names a thing by a number means another one elsewhere.
+    closed = frozenset(x for x in often if all(kind_of(f) == f for f in read_command(x).fillers))
     return Vocabulary(
         verbs=frozenset(word for action in listed for word in words(action)[:1]),
         things=frozenset(things),
         frames=frozenset(frame for frame, n in uses.items() if n),
-        closed=frozenset(filter(_closed, _frequent(listed, max(CLOSED_TIMES, CLOSED * count)))),
+        closed=closed,
         rare=frozenset(frame for frame, n in uses.items() if n <= RARE * count),
         ending=frozenset(frame for frame, n in last.items() if n == uses[frame]),
+        moves=_moves(lessons, closed),
         thresholds=thresholds,
         recurring=recurring,
         goal_words=_frequent(goal_words, SUPPORT),
@@ -378,14 +390,29 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     )
 
 
+def _moves(lessons: Sequence[Lesson], closed: frozenset[str]) -> frozenset[str]:
+    """Return the closed actions that mostly lead to another place, from which others lead on.
+
+    Those have the same form: "go north" leads to where a way leads south.
+    """
+    forms: dict[str, set[str]] = defaultdict(set)
+    for action in closed:
+        if read_command(action).fillers and not read_call(action):
+            forms[read_command(action).frame].add(action)
+    done: Counter[str] = Counter()
+    moved: Counter[str] = Counter()
+    for one in lessons:
+        before, action = one.past[-1] if one.past else ("", "")
+        if action in (others := forms[read_command(action).frame]):
+            further = (read_command(x).named_in(one.observation) for x in others - {action})
+            done[action] += 1
+            moved[action] += not alike(before, one.observation) and any(further)
+    return frozenset(action for action, n in done.items() if moved[action] > n / 2)
+
+
 def _frequent(episodes: Mapping[str, set[str]], least: float) -> frozenset[str]:
     """Return what occurs in so many episodes."""
     return frozenset(one for one, where in episodes.items() if len(where) >= least)
-
-
-def _closed(action: str) -> bool:
-    """Return whether an action names no thing by a number, which means another one elsewhere."""
-    return all(kind_of(filler) == filler for filler in read_command(action).fillers)
 
 
 def _structured(

@@ -122,7 +122,7 @@ def test_unknown_frames_come_last_unless_nothing_else_is_possible() -> None:
 
 def test_nothing_learnt_knows_nothing() -> None:
     for rule in (learn([]), Relevance()):
-        assert not rule.rank(Situation(rule.vocabulary, "", "", (), ""), ("a", "b")).knows
+        assert not rule.rank(Situation(rule.vocabulary, "", "", (), ""), ("a", "b")).ranked()
 
 
 def test_actions_of_one_form_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
