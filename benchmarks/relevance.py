@@ -3,11 +3,11 @@
     python benchmarks/relevance.py table babyai [--only TEXT] [--json FILE] [--folder FOLDER]
         [--worlds ../shared/worlds] [--data ../shared/data] [--draws 3] [--tasks N] [--curve FILE]
 
-Tables: babyai, cooking, minecraft, desk, alfworld, practice, webshop, home, training, ablation,
-calibration, cost, curve. BabyAI needs minigrid, cooking textworld (`WORLDS/README.md`). What is
-recorded stays in FOLDER; memories and results as well, below the digest of the code of `ldm`, so
-that a table is of one version and an interrupted one goes on. --only takes the lines whose name has
-this text.
+Tables: babyai, cooking, houses, minecraft, desk, alfworld, practice, webshop, home, training,
+ablation, calibration, cost, curve. BabyAI needs minigrid, cooking and houses textworld
+(`WORLDS/README.md`). What is recorded stays in FOLDER; memories and results as well, below the
+digest of the code of `ldm`, so that a table is of one version and an interrupted one goes on.
+--only takes the lines whose name has this text.
 
 Rates have Wilson's 95 % intervals and, where the control played the same tasks, McNemar's exact
 test; scores a bootstrap interval and the exact test of signs. The control recalls the same tuples
@@ -217,11 +217,15 @@ class Bench:
         script = str(ROOT / "benchmarks" / "babyai_levels.py")
         known["other levels of BabyAI"] = self.demonstrated("levels", room, "", script)
         games = str(self.arguments.folder / "games")
+        levels = str(ROOT / "benchmarks" / "cooking_levels.py")
         for wording, goal in (("recipe", "≥ 90 %"), ("plain", "≥ 60 %")):
             kitchen = {"name": "cooking:Cooking", "goal": wording, "folder": games}
             script = ("record_cooking.py", "--goal", wording, "--games", games)
             name = f"cooking, {wording}"
             known[name] = self.demonstrated(f"cooking-{wording}", kitchen, goal, *script)
+            house = {**kitchen, "name": "benchmarks.cooking_levels:Cooking"}
+            name = f"houses, {wording}"
+            known[name] = self.demonstrated(f"houses-{wording}", house, "", levels, *script[1:])
         for split in ("test", "test_worlds"):
             one = replace(self.shipped("minecraft"), options={"split": split}, goal="+15 points")
             known[f"Minecraft, {split}"] = one
@@ -461,6 +465,7 @@ def _curve(bench: Bench) -> Line:
 TABLES: dict[str, Callable[[Bench], Lines]] = {
     "babyai": partial(playing, "BabyAI"),
     "cooking": partial(playing, "cooking"),
+    "houses": partial(playing, "houses"),
     "minecraft": partial(playing, "Minecraft"),
     "desk": desk,
     "alfworld": partial(playing, "ALFWorld"),
