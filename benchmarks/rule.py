@@ -169,10 +169,11 @@ def left_out(lessons: Sequence[Lesson]) -> Iterator[tuple[float, float, bool]]:
             if one.episode in held and one.weight > 0:
                 now = Situation(rule.vocabulary, one.goal, one.kind, one.past, one.observation)
                 ranking = rule.rank(now, one.possible)
-                groups = dict(zip(ranking.texts, ranking.groups, strict=True))
-                most = max(ranking.shares, default=0.0)
-                right = most > 0 and one.action in groups
-                yield ranking.sure, most, right and ranking.shares[groups[one.action]] == most
+                # Labels of pages are candidates in lower case.
+                groups = dict(zip(map(str.lower, ranking.texts), ranking.groups, strict=True))
+                most, taken = max(ranking.shares, default=0.0), one.action.lower()
+                right = most > 0 and taken in groups
+                yield ranking.sure, most, right and ranking.shares[groups[taken]] == most
 
 
 def cost(bench: Bench) -> Lines:
