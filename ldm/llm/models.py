@@ -27,6 +27,10 @@ LAST_ANSWERS = 60.0
 GRACE = 2.0
 
 
+#: Options that few need.
+rare, limit = (partial(Option, group=group, rare=True) for group in (MODEL, LIMITS))
+
+
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """The models to call, and their limits; run.json holds it.
@@ -39,30 +43,16 @@ class ModelOptions:
     """
 
     llm: Annotated[str | None, Option("Language model of agents.", MODEL)] = None
-    planner_llm: Annotated[
-        str | None, Option("Model for planning; default: --llm.", MODEL, rare=True)
-    ] = None
-    reasoner_llm: Annotated[
-        str | None, Option("Model for LDM²'s reasoner; default: --llm.", MODEL, rare=True)
-    ] = None
-    cache: Annotated[
-        str | None, Option("Folder of recorded calls, shared between runs.", MODEL, rare=True)
-    ] = None
-    replay: Annotated[
-        str | None, Option("Answer from this recording or run alone.", MODEL, rare=True)
-    ] = None
-    concurrency: Annotated[
-        int | None, Option(f"Requests in flight [{CONCURRENCY}].", MODEL, rare=True)
-    ] = None
+    planner_llm: Annotated[str | None, rare("Model for planning; default: --llm.")] = None
+    reasoner_llm: Annotated[str | None, rare("Model for LDM²'s reasoner; default: --llm.")] = None
+    cache: Annotated[str | None, rare("Folder of recorded calls, shared between runs.")] = None
+    replay: Annotated[str | None, rare("Answer from this recording or run alone.")] = None
+    concurrency: Annotated[int | None, rare(f"Requests in flight [{CONCURRENCY}].")] = None
     max_usd: Annotated[float | None, Option("Stop before the run costs more USD.", LIMITS)] = None
-    max_tokens: Annotated[
-        int | None, Option("Stop before the run uses more tokens.", LIMITS, rare=True)
-    ] = None
-    max_calls: Annotated[
-        int | None, Option("Stop before the run makes more calls.", LIMITS, rare=True)
-    ] = None
-    prices: Annotated[str | None, Option("File of further prices.", LIMITS, rare=True)] = None
-    timeout: Annotated[float | None, Option("Seconds a request [300].", LIMITS, rare=True)] = None
+    max_tokens: Annotated[int | None, limit("Stop before the run uses more tokens.")] = None
+    max_calls: Annotated[int | None, limit("Stop before the run makes more calls.")] = None
+    prices: Annotated[str | None, limit("File of further prices.")] = None
+    timeout: Annotated[float | None, limit("Seconds a request [300].")] = None
 
     @property
     def configured(self) -> bool:

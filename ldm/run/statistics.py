@@ -357,19 +357,6 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class TTest:
-    """Unpaired two-sided t-test between the rates of two settings.
-
-    statistic, p_value: Student's, which assumes equal variances. welch_p_value: without that
-    assumption.
-    """
-
-    statistic: float
-    p_value: float
-    welch_p_value: float
-
-
-@dataclass(frozen=True, slots=True)
 class PassAt:
     """The chance that at least one of k attempts at a task succeeds, on average over tasks.
 
@@ -409,21 +396,14 @@ def spread(rates: Sequence[float]) -> Spread:
     return Spread(tuple(float(value) for value in values), float(values.mean()), deviation)
 
 
-def t_test(first: Spread, second: Spread) -> TTest | None:
-    """Return the t-test between two settings.
+def t_test(first: Spread, second: Spread) -> float | None:
+    """Return the two-sided p-value of Student's unpaired t-test between the rates of two settings.
 
     Return None if one has fewer than two runs, or if neither varies: then t is not defined.
     """
-    if first.deviation is None or second.deviation is None:
-        return None
-    if not (first.deviation or second.deviation):
+    if None in (first.deviation, second.deviation) or not (first.deviation or second.deviation):
         return None
     from scipy.stats import ttest_ind_from_stats
 
-    figures = (
-        *(first.mean, first.deviation, len(first.rates)),
-        *(second.mean, second.deviation, len(second.rates)),
-    )
-    student = ttest_ind_from_stats(*figures)
-    welch = ttest_ind_from_stats(*figures, equal_var=False)
-    return TTest(float(student.statistic), float(student.pvalue), float(welch.pvalue))
+    one, other = ((x.mean, x.deviation, len(x.rates)) for x in (first, second))
+    return float(ttest_ind_from_stats(*one, *other).pvalue)

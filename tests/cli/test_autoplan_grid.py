@@ -1,7 +1,6 @@
 """`ldm autoplan` for several kinds, settings and repeats, with the plans evaluated at once."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +120,7 @@ class TestRepeats:
         assert rates["batch=1", 1]["by_kind"]["wash"]["rates"] == lucky
         (test,) = outcome["evaluation"]["t_tests"]  # none on the empty plan
         assert (test["first"], test["second"], test["iteration"]) == ("batch=1", "batch=2", 1)
-        expected = t_test(spread(lucky), spread([1, 1, 1, 1]))
-        assert expected is not None
-        assert test["test"] == asdict(expected)
-        assert test["test"]["statistic"] < 0
+        assert test["p_value"] == t_test(spread(lucky), spread([1, 1, 1, 1]))
 
     def test_are_runs_with_the_seeds_that_follow(self) -> None:
         repeats = ("--kind", "wash", "--repeat", "2", "--seed", "5", "--batch", "1")
