@@ -9,8 +9,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
+from xml.etree import ElementTree
 
 from ldm.text import value_in
 
@@ -24,6 +26,8 @@ FUNCTION_WORDS = frozenset(
 )
 #: Items of a list, leaves of a structure, and characters of a value that are read.
 ITEMS, LEAVES, VALUE = 50, 400, 60
+#: Characters of XML that is read.
+LONG = 1 << 20
 #: Lines of a text, and words of a line, that are read.
 LINES, LINE = 200, 60
 #: The share of the lines of two texts that both have if they show one place.
@@ -36,7 +40,15 @@ Words = tuple[str, ...]
 TOKEN = re.compile(r"[^\W_]+(?:['’@.-][^\W_]+|_(?=[^\W_]*\d)[^\W_]+)*")
 _ENDS = re.compile(r"[\n;:,]+|\.(?=\s|$)")
 _FIELD = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w /-]{0,40}?)\s*[:=]\s*(\S.*)$")
+#: One of several "key=value" in a line, and the name of a column.
+_PAIR = re.compile(r"\s*([A-Za-z][\w.-]*)=(\"[^\"]*\"|[^\s,;]*)[,;]?(?=\s|$)")
+_NAME = re.compile(r"[A-Za-z][\w.-]*(?: [\w.-]+)?")
 _BLANK = re.compile(r"\n\s*\n")
+#: A number, with a currency or a unit before or after it.
+_AMOUNT = re.compile(
+    r"(?:[A-Z]{3} |[$€£¥] ?)?"
+    r"([-+]?(?:\d[\d,]*)?\.?\d+(?:[eE][-+]?\d+)?)(?: ?[%€£¥]| [A-Za-z]{1,8})?"
+)
 _DIGITS = re.compile(r"\d+")
 #: Letters and digits in turn, or after a sign that joins them to more.
 _CODE = re.compile(
@@ -103,16 +115,47 @@ def apart(text: str) -> tuple[str, ...]:
 
 @lru_cache(20_000)
 def structure(text: str) -> tuple[Any, str] | None:
-    """Return the JSON object or list in a text, in a tuple with the text around it, or None."""
+    """Return the JSON, XML or tables in a text, as values, with the text around them, or None."""
     start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
-    if start < 0 or (start and "\n" not in text[:start] and ":" not in text[:start]):
-        return None
-    read = value_in(text, start)
-    if read is None:
-        return None
-    value, end = read
-    around = text[:start] + text[end:]
-    return (value, around) if isinstance(value, (dict, list)) and value else None
+    if start >= 0 and (not start or "\n" in text[:start] or ":" in text[:start]):
+        value, end = value_in(text, start) or (None, start)
+        if isinstance(value, (dict, list)) and value:
+            return value, text[:start] + text[end:]
+    if text.lstrip().startswith("<") and "<!" not in text and len(text) < LONG:
+        with suppress(ElementTree.ParseError, RecursionError):
+            root = ElementTree.fromstring(f"<all>{text}</all>")  # noqa: S314 - it has no entities
+            return _value(root), ""
+    rows, others = _rows(text)
+    return (rows, "\n".join(others)) if rows else None
+
+
+def _value(element: ElementTree.Element) -> Any:
+    """Return the content of an element of XML; children of one name are a list."""
+    children = defaultdict[str, list[Any]](list)
+    for child in element:
+        children[child.tag].append(_value(child))
+    inner = {tag: of if len(of) > 1 else of[0] for tag, of in children.items()}
+    return {**element.attrib, **inner} or (element.text or "").strip()
+
+
+def _rows(text: str) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the rows of tables, cells between the same signs below as many names, and the rest."""
+    head, rows, others = list[str](), list[dict[str, str]](), list[str]()
+    for line in text.splitlines()[:LEAVES]:
+        pairs = _PAIR.findall(line) if "=" in line else ()
+        if len(pairs) > 1 and not _PAIR.sub("", line).strip():
+            rows.append({name: value.strip('"') for name, value in pairs})
+            continue
+        mark = next((one for one in "|\t" if one in line), "\n" if ", " in line else ",")
+        cells = [cell.strip() for cell in line.strip().strip("|").split(mark)]
+        if len(cells) > 1 and len(cells) == len(head):
+            if line.strip("|:- "):  # no rule below the names
+                rows.append(dict(zip(head, cells, strict=True)))
+            continue
+        named = len({*cells}) == len(cells) >= 2 + (mark == ",")
+        head = cells if named and all(map(_NAME.fullmatch, cells)) else []
+        others += [] if head else [line]
+    return rows, others
 
 
 def prose(text: str) -> str:
@@ -189,9 +232,11 @@ def _number(text: str) -> float | None:
     return value if abs(value) < 1e12 else None
 
 
+@lru_cache(20_000)
 def number(text: str) -> float | None:
-    """Return the finite number that a text is, or None."""
-    return _number(text) if text[:1] in "-+.0123456789" and text else None
+    """Return the finite number that a text is, also with a currency or a unit, or None."""
+    match = _AMOUNT.fullmatch(text)
+    return _number(match[1].replace(",", "")) if match else None
 
 
 @lru_cache(20_000)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise
 from typing import Any
@@ -440,17 +440,10 @@ class LeftOut:
         )
         draft = cls(listed, _curve(np.array(shares), np.array(right)))
         sure = np.array([draft.confidence(share) for share in shares])
-        order = np.argsort(sure, kind="stable")
-        parts = tuple(
-            (
-                round(float(sure[one].mean()), 6),
-                round(float(np.array(right)[one].mean()), 6),
-                len(one),
-            )
-            for one in np.array_split(order, PARTS)
-            if len(one)
-        )
-        return cls(listed, draft.curve, parts)
+        ranked = np.column_stack([sure, right])[np.argsort(sure, kind="stable")]
+        parts = (part for part in np.array_split(ranked, PARTS) if len(part))
+        means = tuple((*np.round(part.mean(0), 6).tolist(), len(part)) for part in parts)
+        return replace(draft, parts=means)
 
     def confidence(self, share: float) -> float:
         """Return how often a decision with this share of the probability was right."""

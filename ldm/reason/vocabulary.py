@@ -252,8 +252,6 @@ class Vocabulary:
 
     def facts(self, text: str) -> tuple[str, ...]:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
-        if not any(mark in text for mark in "{[:="):
-            return ()
 
         def made() -> tuple[str, ...]:
             facts, known = dict.fromkeys(self._facts(text)), self.recurring
@@ -262,11 +260,12 @@ class Vocabulary:
         return cached(self._read, text, made, KEPT)
 
     def _facts(self, text: str) -> Iterator[str]:
-        for path, value in leaves(text, named=True):
+        read = leaves(text, named=True)
+        often = Counter(path for path, _ in read)
+        for path, value in read:
             yield f"{path}={masked(value)}"
-            if (amount := number(value)) is not None:
-                limits = self._limits.get(path, ())
-                yield from (f"{path}<={limit:g}" for limit in limits if amount <= limit)
+            if often[path] == 1 and (amount := number(value)) is not None:
+                yield from (f"{path}<={x:g}" for x in self._limits.get(path, ()) if amount <= x)
 
     @cached_property
     def fixed(self) -> frozenset[str]:

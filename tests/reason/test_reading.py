@@ -21,14 +21,27 @@ def test_lines_say_one_thing_each() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"a": {"b": [1, 2, 1]}, "c": null}', (("a.b", "1"), ("a.b", "2"), ("c", "null"))),
-        ('Answer:\n{"ok": true}', (("ok", "true"),)),
-        ("Price: 40 EUR\nnothing here\n- size = L", (("price", "40 EUR"), ("size", "L"))),
-        ("You see a box.", ()),
+        ('{"a": {"b": [1, 2, 1]}, "c": null}', "a.b=1; a.b=2; c=null"),
+        ('Answer:\n{"ok": true}', "ok=true"),
+        ("Price: 40 EUR\nnothing here\n- size = L", "price=40 EUR; size=L"),
+        ("| id | price |\n|---|---|\n| A | 4 |\n| B | 9 |", "id=A; price=4; id=B; price=9"),
+        ("tool,ok,price\norders,true,40\nThree, two, one.", "tool=orders; ok=true; price=40"),
+        ("<order id='7'><item>mug</item><item>cup</item></order>",
+         "order.id=7; order.item=mug; order.item=cup"),
+        ('level=warn price=40 note="late again"', "level=warn; price=40; note=late again"),
+        ("You see a box.", ""), ("<order>unclosed", ""), ("Hello, dear, you", ""),
+        ("<a>" * 9_000 + "</a>" * 9_000, ""),
     ],
+)  # fmt: skip
+def test_leaves(text: str, expected: str) -> None:
+    assert "; ".join(f"{path}={value}" for path, value in reading.leaves(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("EUR 1,234.50", 1234.5), ("40 days", 40), ("-3 %", -3), ("3d", None)]
 )
-def test_leaves(text: str, expected: tuple[tuple[str, str], ...]) -> None:
-    assert reading.leaves(text) == expected
+def test_numbers_may_have_a_unit(text: str, expected: float | None) -> None:
+    assert reading.number(text) == expected
 
 
 def test_prose_is_what_stands_around_json() -> None:
