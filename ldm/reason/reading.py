@@ -124,7 +124,8 @@ def structure(text: str) -> tuple[Any, str] | None:
     if text.lstrip().startswith("<") and "<!" not in text and len(text) < LONG:
         with suppress(ElementTree.ParseError, RecursionError):
             root = ElementTree.fromstring(f"<all>{text}</all>")  # noqa: S314 - it has no entities
-            return _value(root), ""
+            if not any((one.tail or "").strip() for one in root.iter()):  # else it is prose
+                return _value(root), ""
     rows, others = _rows(text)
     return (rows, "\n".join(others)) if rows else None
 
@@ -135,7 +136,8 @@ def _value(element: ElementTree.Element) -> Any:
     for child in element:
         children[child.tag].append(_value(child))
     inner = {tag: of if len(of) > 1 else of[0] for tag, of in children.items()}
-    return {**element.attrib, **inner} or (element.text or "").strip()
+    parts, text = {**element.attrib, **inner}, (element.text or "").strip()
+    return {**parts, "text": text} if parts and text else parts or text
 
 
 def _rows(text: str) -> tuple[list[dict[str, str]], list[str]]:

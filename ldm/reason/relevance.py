@@ -610,8 +610,7 @@ class Relevance:
     @cached_property
     def _aligned(self) -> tuple[Keys, NDArray[np.float32]]:
         """Features and weights as numpy reads them fast, and one beyond all others."""
-        beyond = np.uint64((1 << 64) - 1)
-        return np.append(self.columns, beyond), np.append(self.weights, np.float32(0))
+        return np.append(self.columns, np.uint64(2**64 - 1)), np.append(self.weights, np.float32(0))
 
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:

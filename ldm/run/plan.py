@@ -142,10 +142,9 @@ class PlanScores:
             )
         for one in self.comparisons():
             who = f"{one.first} and {one.second}, iteration {one.iteration}"
-            if one.p_value is None:
-                yield f"{who}: no t-test, as there are fewer than two runs or neither varies."
-            else:
-                yield f"{who}: p = {one.p_value:.3f} (t-test, two-sided)."
+            none = "no t-test, as there are fewer than two runs or neither varies."
+            p = one.p_value
+            yield f"{who}: {none if p is None else f'p = {p:.3f} (t-test, two-sided).'}"
         for directory in dict.fromkeys(str(one.report.directory) for one in self.scores):
             yield f"Files: {directory}"
 

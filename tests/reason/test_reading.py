@@ -26,11 +26,11 @@ def test_lines_say_one_thing_each() -> None:
         ("Price: 40 EUR\nnothing here\n- size = L", "price=40 EUR; size=L"),
         ("| id | price |\n|---|---|\n| A | 4 |\n| B | 9 |", "id=A; price=4; id=B; price=9"),
         ("tool,ok,price\norders,true,40\nThree, two, one.", "tool=orders; ok=true; price=40"),
-        ("<order id='7'><item>mug</item><item>cup</item></order>",
-         "order.id=7; order.item=mug; order.item=cup"),
+        ("<order id='7'><item>mug</item><item size='L'>cup</item></order>",
+         "order.id=7; order.item=mug; order.item.size=L; order.item.text=cup"),
         ('level=warn price=40 note="late again"', "level=warn; price=40; note=late again"),
-        ("You see a box.", ""), ("<order>unclosed", ""), ("Hello, dear, you", ""),
-        ("<a>" * 9_000 + "</a>" * 9_000, ""),
+        ("You see a box.", ""), ("<order>unclosed", ""), ("<b>A</b> box", ""),
+        ("Hello, dear, you", ""), ("<a>" * 9_000 + "</a>" * 9_000, ""),
     ],
 )  # fmt: skip
 def test_leaves(text: str, expected: str) -> None:
