@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.memory.exact import texts_of
-from ldm.memory.log import MAX_TEXT, Begin, Episodes, Event, Finish, StepTaken, present
+from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken, present
 from ldm.types import Labels, Recall, Trajectory, encodable
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class Recording:
         self.steps = steps
         self.finished = False
         self._memory = memory
-        self._events: list[Event] = [first, *steps]
+        self._first = first
+        self._ends: list[Finish] = []
 
     def step(
         self,
@@ -94,7 +95,6 @@ class Recording:
         one = StepTaken(self.id, observed, done, reward, ids, present(), listed)
         self._memory._append([one])
         self.steps.append(one)
-        self._events.append(one)
 
     def finish(self, score: float | None = None, observation: Content = "") -> None:
         """Record the end of the episode, which is recalled from now on.
@@ -120,13 +120,13 @@ class Recording:
         texts = {self.goal, *(one.observation for one in self.steps)}
         self._memory._append([end], sorted(texts) if self.steps else ())
         self.finished = True
-        self._events.append(end)
+        self._ends.append(end)
         if followed := [name for one in self.steps for name in one.followed]:
             self._memory._rate(followed, 2 * earned - 1)
 
     def trajectory(self) -> Trajectory | None:
         """Return the episode; None if it is not finished or has no step."""
-        return next(iter(Episodes().take(self._events).values()), None)
+        return next(iter(Episodes().take([self._first, *self.steps, *self._ends]).values()), None)
 
     def _check_running(self) -> None:
         if self.finished:

@@ -271,9 +271,9 @@ def referents(action: str) -> frozenset[str]:
     if call := read_call(action):
         return frozenset({call.label})
     rest = action.partition(" ")[2]
-    return frozenset(_NUMBERED.findall(rest.lower())) or frozenset(
-        w for w in words(rest) if w not in FUNCTION_WORDS and w.isalpha()
-    )
+    numbered = _NUMBERED.findall(rest.lower())
+    things = frozenset(x for x in numbered if x.partition(" ")[0] not in FUNCTION_WORDS)
+    return things or frozenset(w for w in words(rest) if w not in FUNCTION_WORDS and w.isalpha())
 
 
 def _groups(lines: Sequence[str]) -> list[list[str]]:

@@ -223,14 +223,12 @@ class Vocabulary:
     verbs: first words of actions. things: words of observations and of fillers. frames: those of
     actions that worked. closed: actions written the same in many episodes. rare: frames that mark a
     phase. ending: frames after which no success went on. moves: closed actions that lead to another
-    place. thresholds: numbers by which a path's
-    values are told apart. recurring: facts of structured texts that occur in several episodes.
-    goal_words: words of several episodes' goals.
+    place. thresholds: numbers by which a path's values are told apart. recurring: facts of
+    structured texts that occur in several episodes. goal_words: words of several episodes' goals.
     pressed, entered: verbs of calls whose arguments are labels of pages, and of calls in which they
-    are made up.
-    taken: how often made-up arguments took each word of their goals. quotations, phrases: where
-    free arguments stood in texts, and the (verb, argument) of those that stood in none. copied:
-    frames of actions that stood in texts as lines of their own.
+    are made up. taken: how often made-up arguments took each word of their goals. quotations,
+    phrases: where free arguments stood in texts, and the (verb, argument) of those that stood in
+    none. copied: frames of actions that stood in texts as lines of their own.
     """
 
     verbs: frozenset[str] = frozenset()
@@ -402,7 +400,7 @@ def _moves(lessons: Sequence[Lesson], closed: frozenset[str]) -> frozenset[str]:
     moved: Counter[str] = Counter()
     for one in lessons:
         before, action = one.past[-1] if one.past else ("", "")
-        if action in (others := forms[read_command(action).frame]):
+        if action in (others := forms.get(read_command(action).frame, set())):
             further = (read_command(x).named_in(one.observation) for x in others - {action})
             done[action] += 1
             moved[action] += not alike(before, one.observation) and any(further)
