@@ -6,7 +6,7 @@ Episodes that are in no generation yet are memories of their own, recalled at on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -121,22 +121,26 @@ class Exact:
         return self._trials_at(self._having(accepted, texts), rated)
 
     def trials_of(
-        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter
-    ) -> list[Trial]:
-        """Return those of the latest tuples with an action in similar situations.
+        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter, most: int
+    ) -> tuple[int, list[Trial]]:
+        """Return how many tuples were looked at, and the outcomes of the similar ones.
 
-        least: the least similarity.
+        They are the `most` latest with an action. least: the least similarity.
         """
-        rows = self._having(accepted, (action,), ("action",))[-RECENT:]
-        return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
+        rows = self._having(accepted, (action,), ("action",))[-most:]
+        near = rows[self._retriever.similarities(query, rows) >= least]
+        return len(rows), self._trials_at(near, rated)
 
     def _having(
         self, accepted: Filter, texts: Sequence[str], columns: Sequence[str] = COLUMNS
     ) -> Numbers:
         """Return the accepted rows with these texts, the oldest first."""
+        numbers = [self._numbers.get(text, -1) for text in texts]
+        if min(numbers) < 0:
+            return np.empty(0, np.int64)
         mask = self.mask(accepted)
-        for name, text in zip(columns, texts, strict=True):
-            mask = mask & (self._columns[name] == self._numbers.get(text, -1))
+        for name, number in zip(columns, numbers, strict=True):
+            mask = mask & (self._columns[name] == number)
         rows = np.flatnonzero(mask)
         return rows[np.argsort(self._columns["time"][rows], kind="stable")]
 
@@ -184,6 +188,17 @@ class View:
     def parts(self) -> tuple[Memory, ...]:
         """The memories that are searched."""
         return self.base, *self.memories
+
+    def trials_of(
+        self, action: str, query: Query, least: float, accepted: Filter
+    ) -> Iterator[Trial]:
+        """Yield the outcomes of the RECENT latest tuples with an action, as far as similar."""
+        left = RECENT
+        for part in reversed(self.parts):
+            about = action, query, least, self.rated, accepted
+            count, trials = part.exact.trials_of(*about, left) if left else (0, [])
+            left -= count
+            yield from trials
 
     def holds(self, trajectory: str) -> bool:
         """Return whether a trajectory is in the generation or pending, by its id."""

@@ -282,17 +282,18 @@ class GrowingMemory:
         view = self._current()
         accepted = Filter.of(where, kind, outcomes)
         query = Query(texts[0], texts[1], vectors[texts[0]], vectors[texts[1]])
-        nearest = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
-        first = max(nearest, key=lambda one: one.similarity, default=None)
+        candidates = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
+        nearest = _distinct(candidates, past)[:k]
+        first = nearest[0] if nearest else None
         least = view.base.familiar if min_similarity is None else -1.0
         if first is not None and first.similarity < least:
             return Recalls(texts[0], texts[1], (), unlike(first.similarity, least))
         probable = self._probable(view, texts, past, first, kind or "")
         if probable:
-            nearest += view.base.exact.nearest(query, k, accepted, probable)
+            more = view.base.exact.nearest(query, k, accepted, probable)
+            nearest = _distinct([*nearest, *more], past)
         floor = -2.0 if min_similarity is None else min_similarity
-        chosen = [one for one in _distinct(nearest, past) if one.similarity >= floor]
-        chosen = chosen if probable else chosen[:k]
+        chosen = [one for one in nearest if one.similarity >= floor]
         recalls = self._weighed(view, chosen, query, accepted)
         if probable:
             recalls = arranged(recalls, probable, k)
@@ -547,8 +548,7 @@ class GrowingMemory:
         for one in chosen:
             action, least = one.tuple.action, one.similarity - MARGIN
             if action not in latest:  # with the margin of the most similar one
-                about = action, query, least, view.rated, accepted
-                latest[action] = [trial for part in parts for trial in part.trials_of(*about)]
+                latest[action] = [*view.trials_of(action, query, least, accepted)]
             texts = texts_of(one.tuple)
             own = [x for part in parts for x in part.trials(texts, view.rated, accepted)]
             evidence = weighed(own, latest[action], now=now, half_life=self.half_life)
@@ -637,7 +637,7 @@ def _check_folded(process: subprocess.Popen[str]) -> None:
     raise error(message, remedy)
 
 
-def _distinct(nearest: Iterable[Recall], past: Pairs) -> Iterable[Recall]:
+def _distinct(nearest: Iterable[Recall], past: Pairs) -> list[Recall]:
     """Return recalls of distinct texts, the most similar first, equal ones by their past."""
     ordered = sorted(
         nearest,
@@ -646,7 +646,7 @@ def _distinct(nearest: Iterable[Recall], past: Pairs) -> Iterable[Recall]:
     distinct: dict[Texts, Recall] = {}
     for one in ordered:
         distinct.setdefault(texts_of(one.tuple), one)
-    return distinct.values()
+    return [*distinct.values()]
 
 
 def _differs(one: StateActionTuple, past: Pairs) -> int:

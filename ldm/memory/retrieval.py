@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, islice, product, tee
+from functools import cached_property, partial
+from itertools import chain, compress, islice, product, tee
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +22,6 @@ from ldm.memory.index import BatchIndex
 from ldm.memory.rows import Array, Floats, Mask, Numbers, Rows, Span, Vectors, id_of
 from ldm.parallel import cached, map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
-from ldm.reason.indexing import nearest
 from ldm.types import Recall
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
@@ -31,7 +30,9 @@ DECIMALS = 6
 ROUNDING = 1e-5
 #: Rows compared in the first part; each further part is twice as large.
 FIRST_ROWS = 512
-#: Goals whose rankings are cached, and types whose views are.
+#: Rows that are compared all at once, in any order.
+FEW_ROWS = 256
+#: Goals whose rankings and types are cached, and types whose views are.
 KEPT_GOALS, KEPT_TYPES = 32, 100_000
 
 Fallback = Literal["", "goal type", "batch"]
@@ -81,6 +82,8 @@ class Tree:
         held = {name for (name,) in self.below.get((), ())}
         self.batches = {one.id: one for one in batches if one.id in held}
         self._views: dict[Span, TypeView] = {}
+        self._beneath: dict[tuple[Span, ...], tuple[list[Span], Vectors, Numbers]] = {}
+        self._nearest: dict[Any, tuple[Span, ...]] = {}
 
     def view(self, span: Span) -> TypeView:
         """Return a type."""
@@ -90,21 +93,36 @@ class Tree:
         """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
         return tuple(name for name, one in self.batches.items() if one.kind in (kind, ""))
 
-    def classify(self, query: Query, names: Sequence[str]) -> Sequence[Any]:
+    def classify(self, query: Query, names: Sequence[str]) -> Sequence[Span]:
         """Return the query's cell in each of some batches."""
-        by = query.classifier
+        batches = tuple((name,) for name in names)
+        if by := query.classifier:
+            return map_concurrently(partial(self._classified, query, by), batches, by.concurrency)
+        goal_types = cached(
+            *(self._nearest, (query.goal_vector.tobytes(), batches)),
+            *(lambda: self._nearest_below(batches, query.goal_vector), KEPT_GOALS),
+        )
+        return self._nearest_below(goal_types, query.observation_vector)
 
-        def cell(name: str) -> Span:
-            types = self.below[(name,)]
-            views = [self.view(one) for one in types]
-            near = by.classify_goal(query.goal, views) if by else nearest(query.goal_vector, views)
-            below = self.below[types[near]]
-            views = [self.view(one) for one in below]
-            if by is None:
-                return below[nearest(query.observation_vector, views)]
-            return below[by.classify_observation(query.observation, views)]
+    def _classified(self, query: Query, by: Reasoner, batch: Span) -> Span:
+        types = self.below[batch]
+        below = self.below[types[by.classify_goal(query.goal, [*map(self.view, types)])]]
+        return below[by.classify_observation(query.observation, [*map(self.view, below)])]
 
-        return map_concurrently(cell, names, by.concurrency if by else 1)
+    def _nearest_below(self, spans: tuple[Span, ...], vector: Vectors) -> tuple[Span, ...]:
+        """Return, of the types below each of some, the first of those nearest to a vector."""
+
+        def made() -> tuple[list[Span], Vectors, Numbers]:
+            types = [one for span in spans for one in self.below[span]]
+            centroids = np.stack([self.view(one).centroid for one in types])
+            return types, centroids, np.array([len(self.below[span]) for span in spans])
+
+        types, centroids, widths = cached(self._beneath, spans, made, KEPT_GOALS)
+        similar = np.round(np.vecdot(centroids, vector), DECIMALS)
+        firsts = np.cumsum(widths) - widths
+        best = np.repeat(np.maximum.reduceat(similar, firsts), widths)
+        nearest = np.flatnonzero(similar == best)
+        return tuple(types[i] for i in nearest[np.searchsorted(nearest, firsts)].tolist())
 
 
 class _Goals(NamedTuple):
@@ -246,9 +264,15 @@ class Retriever(Tree):
 
         hidden: as in `search`. count: of the rows that are needed at most; 0 for all.
         """
+        parts = [*map(self.spans.__getitem__, spans)]
+        if sum(part.stop - part.start for part in parts) <= FEW_ROWS:
+            few = [row for part in parts for row in range(part.start, part.stop)]
+            rows = np.array(few if hidden is None else [*compress(few, ~hidden[few])], np.int64)
+            yield self._in_order(rows, self.similarities(query, rows))
+            return
         goals, (_, counts, of_goals) = self._nearest_goals(query.goal_vector), self._by_goals
         searched = np.zeros(len(self.rows), np.bool_)
-        for part in map(self.spans.__getitem__, spans):
+        for part in parts:
             searched[part] = True if hidden is None else ~hidden[part]
         left = np.count_nonzero(searched)
         waiting, similar = np.empty(0, np.int64), np.empty(0, np.float64)
