@@ -54,7 +54,7 @@ def diagnose(
 
 
 def module_clash() -> str:
-    """Return the other distribution that installs a module `ldm`, with a remedy; "" if none.
+    """Return the other project with a module `ldm`, with a remedy; "" if there is none.
 
     Two are known: the package `ldm` of the public index, which finds landmarks in faces, and the
     research code of latent diffusion models. Whichever comes first hides the other.
@@ -63,15 +63,10 @@ def module_clash() -> str:
 
     owners = metadata.packages_distributions().get("ldm", [])
     others = sorted({name.lower().replace("_", "-") for name in owners} - {OURS})
-    if "ldm" in others:
-        return (
-            "The package ldm of the public index (face landmarks) also installs a module `ldm`."
-            " Remove it with `pip uninstall ldm`; this project is the package ldm-memory."
-        )
     if others:
         return (
-            f"The package {', '.join(others)} also installs a module `ldm` (latent diffusion does)."
-            " Keep the two in separate virtual environments."
+            f"The package {', '.join(others)} also installs a module `ldm`. Remove it with `pip"
+            " uninstall`, or keep it in an environment of its own; this one is ldm-memory."
         )
     if not hasattr(ldm, "__version__"):
         place = ", ".join(getattr(ldm, "__path__", [])) or "an unknown place"

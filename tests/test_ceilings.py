@@ -15,12 +15,12 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 26_414,
-    "all": 34_139,
+    "core": 26_298,
+    "all": 34_127,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 29_911,
+    "tests": 29_904,
     "goldens": 2_397,
     "docs": 50_000,
 }

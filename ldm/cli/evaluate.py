@@ -116,8 +116,6 @@ def evaluate(**values: Any) -> None:
         finished += [one.play(retry_errors=variations.retry_errors)]
     show_reports(finished, [one.presets for one in prepared], recording.as_json)
     write_output([report for group in finished for report in group], variations.output)
-    refined = (line for one in prepared for line in one.refined_lines())
-    output.say_all(refined, error=recording.as_json)
 
 
 def _prepared(

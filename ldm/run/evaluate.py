@@ -17,7 +17,7 @@ from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, protocol, recorded_spec
 from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
-from ldm.run.results import Report, gains, refined_lines
+from ldm.run.results import Report, gains
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Runtime
 from ldm.run.statistics import summarize
@@ -212,15 +212,6 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
             if len(groups) > 1:
                 yield f"{name}:"
             yield from cost_lines(usages, len(tasks) * len(group), member.models, "tasks")
-
-    def refined_lines(self) -> list[str]:
-        """Return lines on the recalls of tuples that the newest of several generations added."""
-        newest = max(self.members, key=lambda member: member.spec.generation or 0)
-        oldest = min(member.spec.generation or 0 for member in self.members)
-        spec = newest.spec
-        if not spec.memory_digest or (spec.generation or 0) == oldest:
-            return []
-        return refined_lines(newest.run, spec.memory, newest.tasks[0].env, spec.generation, oldest)
 
 
 def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> list[Evaluations]:

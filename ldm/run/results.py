@@ -10,21 +10,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from ldm import records
 from ldm.agents import reporting_on
 from ldm.errors import LdmError
-from ldm.memory import inspect
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.prompting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.records import replaced, writing
 from ldm.reporting import Findings, Measure, Reporting
 from ldm.run import statistics
 from ldm.run.conditions import Conditions
-from ldm.run.runner import TRAJECTORIES
 from ldm.run.statistics import Spread, pass_at, spread, with_measures
-from ldm.runs import Run
 from ldm.text import redacted
-from ldm.types import EpisodeResult, Trajectory
+from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,8 +120,6 @@ REPLIES = {
     "asked again": "named the last action or an impossible one: asked again",
     "left to memory": "named no possible action: left to memory",
 }
-#: Maximum number of named tuples among those recalled only after refinement.
-NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,33 +421,6 @@ def _differences(reports: Sequence[Report]) -> dict[tuple[int, int], statistics.
 
 def _data(pair: statistics.Difference | None) -> dict[str, Any] | None:
     return None if pair is None else asdict(pair)
-
-
-def refined_lines(
-    run: Run, memory: str, env: str, generation: int | None, oldest: int
-) -> list[str]:
-    """Return lines on the recalls of tuples added after `oldest`, in a run with `generation`."""
-    rows = inspect(memory, env, generation).rows
-    added = {one.id: one for one in rows.take(rows.columns["generation"] > oldest).tuples}
-    if not added:  # the generations in between only hide tuples
-        return []
-    counts: Counter[str] = Counter()
-    recalling, steps = list[str](), 0  # the tasks of the steps that recalled any; all steps
-    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
-        steps += len(trajectory.steps)
-        for step in trajectory.steps:
-            if recalled := [tuple_id for tuple_id, _ in step.recalls if tuple_id in added]:
-                counts.update(recalled)
-                recalling.append(trajectory.task.id)
-    lines = [
-        f"Of the {len(added)} tuples that came after generation {oldest}, {len(counts)} were "
-        f"recalled, in {len(recalling)} of {steps} steps of {len(set(recalling))} tasks."
-    ]
-    for tuple_id, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:NAMED]:
-        row = added[tuple_id]
-        observation = " ".join(row.observation.split())[:100]
-        lines.append(f"  {count:>4} times: {row.goal} | {observation} -> {row.action}")
-    return lines
 
 
 def gains(reports: Sequence[Report]) -> list[str]:

@@ -140,22 +140,16 @@ def install(place: Path, name: str, command: str = "") -> None:
         (folder / "entry_points.txt").write_text(f"[console_scripts]\nldm = {command}\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "command", "said"),
-    [
-        ("latent-diffusion", "main:run", "separate virtual environments"),
-        ("ldm", "", "`pip uninstall ldm`; this project is the package ldm-memory"),
-    ],
-)
+@pytest.mark.parametrize(("name", "command"), [("latent-diffusion", "main:run"), ("ldm", "")])
 def test_another_distribution_with_a_module_ldm_is_a_clash(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, command: str, said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, command: str
 ) -> None:
     install(tmp_path / "site", name, command)
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     outcome = run("doctor").refused()
     assert re.search(rf"{name}\b.* also installs a module `ldm`", outcome.out)
-    assert said in outcome.out
+    assert "`pip uninstall`" in outcome.out
 
 
 def test_an_import_error_is_explained_by_the_clash(

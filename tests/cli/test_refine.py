@@ -226,7 +226,7 @@ class TestLookingAtIt:
 
     def test_before_and_after_are_evaluated_side_by_side(self) -> None:
         run(*EVAL, "--generation", "0,newest", "--limit", "12").done(
-            "ldm generation=1 − ldm generation=0", "McNemar", "came after generation 0"
+            "ldm generation=1 − ldm generation=0", "McNemar"
         )
         report = json.loads(run(*EVAL, "--generation", "0,1", "--limit", "4", "--json").out)
         (other,) = report["compared"]

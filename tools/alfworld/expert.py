@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ldm.agents import Resources
-from ldm.agents.expert import ExpertAgent, ExpertOptions
 from ldm.episode import Environment, run_episode
 from ldm.errors import LdmError
 from ldm.types import Task, Trajectory
+from ldm.worlds.alfworld_expert import ExpertAgent, ExpertOptions
 
 
 def solve(env: Environment, task: Task, *, seed: int) -> Trajectory:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldm.agents.expert import FACTS
+from ldm.worlds.alfworld_expert import FACTS
 
 
 def _words(text: str) -> tuple[str, ...]:

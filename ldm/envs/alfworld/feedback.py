@@ -69,7 +69,8 @@ class _Room:
         """
         for at, (kind, number) in enumerate(words, 1):
             if number is None:
-                if at == len(words) and verb in _AT_PLACES and not self._has_such_places(kind):
+                known = any(place.split()[0] == kind for place in self._places)
+                if at == len(words) and verb in _AT_PLACES and not known:
                     return "invalid receptacle", f"There is no place called {kind} in this room."
                 sentence = f"Say which {kind} is meant: things have a number, as in {kind} 1."
                 return "missing index", sentence
@@ -148,9 +149,6 @@ class _Room:
             and (not world.holds("openable", place) or place in state.opened)
             for thing in state.inside[number]
         }
-
-    def _has_such_places(self, kind: str) -> bool:
-        return any(place.split()[0] == kind for place in self._places)
 
     def _appliances(self, verb: str) -> frozenset[str]:
         rules = self._world.rules
