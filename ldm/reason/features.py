@@ -737,11 +737,12 @@ class Situation:
             self._of_form[form] = described, [*self._state_blocks(described)]
         described, state = self._of_form[form]
         blocks = [*state]
-        for slot, thing in enumerate(things):
-            filled = *described.slots[slot], thing
-            if filled not in self._of_slot:
-                self._of_slot[filled] = [*self._slot_blocks(command.verb, *filled)]
-            blocks += self._of_slot[filled]
+        for (at, beside), thing in zip(described.slots, things, strict=True):
+            if (at, thing) not in self._of_slot:
+                self._of_slot[at, thing] = [*self._slot_blocks(command.verb, at, thing)]
+            blocks += self._of_slot[at, thing]
+            if thing.lines is not None:
+                blocks.append(self._block((beside, thing.facts)))
         return blocks
 
     def _state_blocks(self, described: Descriptors) -> Iterator[int]:
@@ -752,7 +753,7 @@ class Situation:
         for one in described.roles:
             yield self._block((one, by_role))
 
-    def _slot_blocks(self, verb: str, at: int, beside: int, thing: Filler) -> Iterator[int]:
+    def _slot_blocks(self, verb: str, at: int, thing: Filler) -> Iterator[int]:
         """Yield the blocks of a slot: its filler's facts, also by phase and kind of task."""
         if at not in self._contexts:
             context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
@@ -761,7 +762,6 @@ class Situation:
         by_phase = zip(self._contexts[at], sets, strict=True)
         yield self._block((at, thing.facts), *by_phase)
         if thing.lines is not None:
-            yield self._block((beside, thing.facts))
             agreed = self._set(keys(self._agreement(verb, thing.lines), AGREE))
             yield self._block((at, agreed))
             yield self._block((_ANY, agreed))

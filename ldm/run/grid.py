@@ -5,7 +5,6 @@ The cost of model calls is told before they are paid: extrapolated from a sample
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 from collections.abc import Iterator, Sequence
@@ -24,23 +23,13 @@ from ldm.types import Usage
 SAMPLE = 6
 
 
-def extrapolate(sample: Sequence[float], total: int) -> tuple[float, float, float | None]:
+def extrapolate(sample: Sequence[float], total: int) -> tuple[float, ...]:
     """Return (expected, low, high) of the total over `total` items, of which some were measured.
 
-    The 95 % prediction interval is Student's for the sum of the remaining items: their mean is
-    uncertain, and so is each of them. One item says nothing of it.
+    low, high: if all others were like the least, and like the most, of these.
     """
-    measured, remaining = sum(sample), total - len(sample)
-    if remaining <= 0:
-        return measured, measured, measured
-    expected = measured + remaining * statistics.fmean(sample)
-    if len(sample) < 2:
-        return expected, measured, None
-    from scipy.stats import t
-
-    spread = statistics.stdev(sample) * math.sqrt(remaining + remaining**2 / len(sample))
-    half = float(t.ppf(0.975, len(sample) - 1)) * spread
-    return expected, max(measured, expected - half), expected + half
+    measured, others = sum(sample), max(0, total - len(sample))
+    return tuple(measured + others * of(sample) for of in (statistics.fmean, min, max))
 
 
 def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items: str) -> list[str]:
@@ -61,11 +50,10 @@ def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items
         measured["USD"] = [max(price.of(usage) for price in prices) for usage in usages]
     lines = [f"Measured on {len(usages)} of {total} {items}; all of them will take about"]
     for unit, values in measured.items():
-        expected, low, high = extrapolate(values, total)
         digits = 4 if unit == "USD" else 0
-        end = "unknown" if high is None else f"{high:,.{digits}f}"
-        interval = f"95 % prediction interval {low:,.{digits}f} to {end}"
-        lines.append(f"  {expected:,.{digits}f} {unit} ({interval})")
+        expected, low, high = (f"{one:,.{digits}f}" for one in extrapolate(values, total))
+        lines.append(f"  {expected} {unit} ({low} to {high})")
+    lines.append("  (in brackets: if all others were like the least, and the most, of those).")
     unknown = f"  The price of {listed(options.roles())} is unknown; --prices FILE gives it."
     return lines if "USD" in measured else [*lines, unknown]
 
