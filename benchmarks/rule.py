@@ -26,6 +26,7 @@ from ldm.memory.lessons import lessons_from
 from ldm.policy import Policy
 from ldm.reason import features, vocabulary
 from ldm.reason.features import Situation
+from ldm.reason.pages import read_call
 from ldm.reason.relevance import learn
 from ldm.reason.vocabulary import Lesson
 from ldm.types import Step, Task, Trajectory
@@ -174,8 +175,11 @@ def left_out(lessons: Sequence[Lesson]) -> Iterator[tuple[float, float, bool]]:
                 # Labels of pages are candidates in lower case.
                 groups = dict(zip(map(str.lower, ranking.texts), ranking.groups, strict=True))
                 most, taken = max(ranking.shares, default=0.0), one.action.lower()
-                right = most > 0 and taken in groups
-                yield ranking.sure, most, right and ranking.shares[groups[taken]] == most
+                right = most > 0 and taken in groups and ranking.shares[groups[taken]] == most
+                if (call := read_call(one.action)) and call.verb in rule.vocabulary.entered:
+                    # What is searched for is made up: other words are not wrong.
+                    right = most > 0 and ranking.ranked()[0][0].startswith(f"{call.verb}[")
+                yield ranking.sure, most, right
 
 
 def cost(bench: Bench) -> Lines:
