@@ -22,6 +22,7 @@ from ldm.memory.index import BatchIndex
 from ldm.memory.rows import Array, Floats, Mask, Numbers, Rows, Span, Vectors, id_of
 from ldm.parallel import cached, map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
+from ldm.reason.indexing import nearest_of_each
 from ldm.types import Recall
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
@@ -98,10 +99,9 @@ class Tree:
         batches = tuple((name,) for name in names)
         if by := query.classifier:
             return map_concurrently(partial(self._classified, query, by), batches, by.concurrency)
-        goal_types = cached(
-            *(self._nearest, (query.goal_vector.tobytes(), batches)),
-            *(lambda: self._nearest_below(batches, query.goal_vector), KEPT_GOALS),
-        )
+        key = query.goal_vector.tobytes(), batches
+        made = partial(self._nearest_below, batches, query.goal_vector)
+        goal_types = cached(self._nearest, key, made, KEPT_GOALS)
         return self._nearest_below(goal_types, query.observation_vector)
 
     def _classified(self, query: Query, by: Reasoner, batch: Span) -> Span:
@@ -117,12 +117,8 @@ class Tree:
             centroids = np.stack([self.view(one).centroid for one in types])
             return types, centroids, np.array([len(self.below[span]) for span in spans])
 
-        types, centroids, widths = cached(self._beneath, spans, made, KEPT_GOALS)
-        similar = np.round(np.vecdot(centroids, vector), DECIMALS)
-        firsts = np.cumsum(widths) - widths
-        best = np.repeat(np.maximum.reduceat(similar, firsts), widths)
-        nearest = np.flatnonzero(similar == best)
-        return tuple(types[i] for i in nearest[np.searchsorted(nearest, firsts)].tolist())
+        types, centroids, sizes = cached(self._beneath, spans, made, KEPT_GOALS)
+        return tuple(types[i] for i in nearest_of_each(vector, centroids, sizes).tolist())
 
 
 class _Goals(NamedTuple):

@@ -55,11 +55,23 @@ def cluster(texts: Sequence[str], vectors: NDArray[np.floating]) -> Clustering:
 
 
 def nearest(vector: NDArray[np.float32], types: Sequence[TypeView]) -> int:
-    """Return the index of the type with the centroid nearest a (dimension,) vector.
+    """Return the index of the type with the centroid nearest a (dimension,) vector."""
+    centroids = np.stack([view.centroid for view in types])
+    return int(nearest_of_each(vector, centroids, np.array([len(types)]))[0])
+
+
+def nearest_of_each(
+    vector: NDArray[np.float32], centroids: NDArray[np.float32], sizes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return for each of several groups the row of the (n, dimension) centroid nearest a vector.
 
     Similarities are rounded, so that the last bits of a sum decide nothing; ties go to the first.
+
+    sizes: of the groups, which lie one after the other.
     """
-    return int(np.argmax(np.round(np.stack([view.centroid for view in types]) @ vector, 6)))
+    similar, firsts = np.round(np.vecdot(centroids, vector), 6), np.cumsum(sizes) - sizes
+    best = np.flatnonzero(similar == np.repeat(np.maximum.reduceat(similar, firsts), sizes))
+    return best[np.searchsorted(best, firsts)]
 
 
 def _names(texts: Sequence[str], assignment: Sequence[int]) -> tuple[str, ...]:

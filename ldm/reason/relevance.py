@@ -618,13 +618,10 @@ class Relevance:
         And where the features with each of these begin, and the most that one has.
         """
         columns = np.append(self.columns, np.uint64(2**64 - 1))  # as numpy reads them fast
-        bits = min(FIRST_BITS, len(columns).bit_length())
-        counts = np.bincount(
-            (columns >> np.uint64(64 - bits)).astype(np.int64), minlength=1 << bits
-        )
+        shift = np.uint64(64 - min(FIRST_BITS, len(columns).bit_length()))
+        counts = np.bincount((columns >> shift).astype(np.int64), minlength=1 << (64 - int(shift)))
         begins = (np.cumsum(counts) - counts).astype(np.int32)
-        weights = np.append(self.weights, np.float32(0))
-        return columns, weights, np.uint64(64 - bits), begins, int(counts.max())
+        return columns, np.append(self.weights, np.float32(0)), shift, begins, int(counts.max())
 
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:

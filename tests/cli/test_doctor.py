@@ -149,7 +149,7 @@ def test_another_distribution_with_a_module_ldm_is_a_clash(
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     outcome = run("doctor").refused()
     assert re.search(rf"{name}\b.* also installs a module `ldm`", outcome.out)
-    assert "`pip uninstall`" in outcome.out
+    assert "`pip uninstall`, or keep it in an environment of its own" in outcome.out
 
 
 def test_an_import_error_is_explained_by_the_clash(

