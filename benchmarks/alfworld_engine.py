@@ -18,8 +18,8 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.envs.alfworld.feedback import FastEngine
-from ldm.envs.alfworld.games import Game, data_root, scan_split
+from ldm.worlds.alfworld.feedback import FastEngine
+from ldm.worlds.alfworld.games import Game, data_root, scan_split
 from tools.alfworld.official_engine import OfficialEngine
 
 Times = dict[str, list[float]]

@@ -31,8 +31,6 @@ from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.embed import load_embedder
 from ldm.envs import load_env
-from ldm.envs.alfworld.games import own_games
-from ldm.envs.textcraft.environment import TextCraft
 from ldm.episode import run_episode
 from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.answers import form_of
@@ -43,6 +41,8 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompting import Consult
 from ldm.run.builders import Knowledge
 from ldm.types import EpisodeResult, History, Trajectory, Usage, stable_seed
+from ldm.worlds.alfworld.games import own_games
+from ldm.worlds.textcraft.environment import TextCraft
 from tools.alfworld.solver import plan
 from tools.textcraft.solver import listed
 from tools.textcraft.solver import plan as crafts

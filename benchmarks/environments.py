@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import ldm
-from ldm.envs.alfworld import ALFWorld
 from ldm.integrations.panel import Session
+from ldm.worlds.alfworld import ALFWorld
 
 DATA = Path(__file__).parents[1] / "data" / "trajectories"
 EPISODES, SECONDS, GROUPS = 40, 1.0, (1, 16, 256)

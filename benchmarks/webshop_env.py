@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from ldm.envs.webshop import WebShop, WebShopOptions
-from ldm.envs.webshop.catalogue import Files, Goal, Goals, Settings, open_catalogue
-from ldm.envs.webshop.environment import OFFICIAL_SPLITS, World
-from ldm.envs.webshop.reward import Titles
 from ldm.types import Task
+from ldm.worlds.webshop import WebShop, WebShopOptions
+from ldm.worlds.webshop.catalogue import Files, Goal, Goals, Settings, open_catalogue
+from ldm.worlds.webshop.environment import OFFICIAL_SPLITS, World
+from ldm.worlds.webshop.reward import Titles
 
 ROUNDS = 5
 SEARCHES = 300

@@ -51,8 +51,9 @@ _path_lock = threading.RLock()
 
 
 def names(builtin: Mapping[str, str], group: str) -> dict[str, str]:
-    """Return name → dotted path, sorted: `builtin` and the entry points of installed packages."""
-    announced = {point.name: point.value for point in entry_points(group=group)}
+    """Return name → dotted path, sorted: `builtin`, ours, and those of other packages."""
+    points = sorted(entry_points(group=group), key=lambda one: one.value.startswith("ldm."))
+    announced = {point.name: point.value for point in points}
     return dict(sorted({**announced, **builtin}.items()))
 
 

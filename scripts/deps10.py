@@ -18,11 +18,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.run.runner import results
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.runs import open_run
+from ldm.worlds.alfworld import ALFWorld, ALFWorldOptions
 from tools.alfworld.deps10 import WEIGHTS, choices, listing, places_in
 
 

@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.envs.alfworld.games import OFFICIAL_SPLITS, Game, data_root, own_games, scan_split
+from ldm.worlds.alfworld.games import OFFICIAL_SPLITS, Game, data_root, own_games, scan_split
 from tools.alfworld.engine_comparison import EngineComparison, Tally
 
 

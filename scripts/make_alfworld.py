@@ -2,7 +2,7 @@
 
     python scripts/make_alfworld.py
 
-Writes the games of ldm/envs/alfworld/demo/ and, for those of demo_train, the episodes in
+Writes the games of ldm/worlds/alfworld/demo/ and, for those of demo_train, the episodes in
 data/trajectories/alfworld/demo_train.jsonl. Every game is solved by the exact solver and by the
 expert, and every episode is replayed.
 """
@@ -18,8 +18,8 @@ from statistics import mean
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
-from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.games import OWN_SPLITS, Game, own_games
+from ldm.worlds.alfworld import ALFWorld
+from ldm.worlds.alfworld.games import OWN_SPLITS, Game, own_games
 from tools.alfworld.expert import solve
 from tools.alfworld.game_generator import generate
 from tools.alfworld.replay import replay

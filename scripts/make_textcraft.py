@@ -16,7 +16,7 @@ from statistics import mean
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
-from ldm.envs.textcraft import TextCraft
+from ldm.worlds.textcraft import TextCraft
 from tools.replaying import replay
 from tools.textcraft.expert import solve
 from tools.textcraft.solver import listed, plan

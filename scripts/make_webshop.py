@@ -2,7 +2,7 @@
 
     python scripts/make_webshop.py
 
-Writes the files of ldm/envs/webshop/demo in the official format, with the nouns of each title
+Writes the files of ldm/worlds/webshop/demo in the official format, with the nouns of each title
 (which needs ldm-memory[webshop]), and data/trajectories/webshop/demo_train.jsonl.gz. Every session
 is replayed.
 """
@@ -18,11 +18,11 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
-from ldm.envs.webshop import WebShop
-from ldm.envs.webshop.catalogue import Files, Product, read_products
-from ldm.envs.webshop.environment import OWN_DATA
-from ldm.envs.webshop.reward import Titles
 from ldm.types import Task, Trajectory, stable_seed
+from ldm.worlds.webshop import WebShop
+from ldm.worlds.webshop.catalogue import Files, Product, read_products
+from ldm.worlds.webshop.environment import OWN_DATA
+from ldm.worlds.webshop.reward import Titles
 from tools.webshop.expert import solve
 from tools.webshop.shop_generator import Shop, files, generate, with_nouns
 

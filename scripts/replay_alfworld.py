@@ -19,9 +19,9 @@ from joblib import Parallel, delayed
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.envs import formats
-from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.types import Task, Trajectory
+from ldm.worlds.alfworld import ALFWorld, ALFWorldOptions
 from tools.alfworld.replay import replay_official_games, world
 
 

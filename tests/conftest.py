@@ -11,7 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from itertools import chain, cycle, groupby
 from pathlib import Path
 from typing import Any
@@ -242,6 +242,13 @@ def packages_are_looked_through_once(patch: pytest.MonkeyPatch) -> None:
     """Let all commands share the entry points, for which a file of each package is read."""
     found = cache(lambda group, path: entry_points(group=group))
     patch.setattr(registry, "entry_points", lambda group: found(group, tuple(sys.path)))
+
+
+def announce(patch: pytest.MonkeyPatch, group: str, **names: str) -> None:
+    """Let an installed package announce names and their classes."""
+    points = {group: [EntryPoint(*one, group) for one in names.items()]}
+    known = cache(lambda group: [*entry_points(group=group), *points.get(group, [])])
+    patch.setattr(registry, "entry_points", known)
 
 
 @pytest.fixture

@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ldm import registry
 from ldm.agents import AGENTS
-from ldm.envs import ENVS
+from ldm.envs import GROUP
 from tests.conftest import CHECKOUT
 
 PACKAGE = CHECKOUT / "ldm"
+ENVS = registry.names({}, GROUP)
 NAMES = {*AGENTS, *ENVS}
 #: Modules of one agent or environment. AutoPlan's is known to the command that makes its plans.
 SPECIAL = {target.partition(":")[0] for target in (*AGENTS.values(), *ENVS.values())} - {
@@ -25,7 +27,7 @@ def special(text: str) -> bool:
 def general_modules() -> Iterator[Path]:
     for path in sorted(PACKAGE.rglob("*.py")):
         module = ".".join(("ldm", *path.relative_to(PACKAGE).with_suffix("").parts))
-        registry_or_method = module == "ldm.envs.__init__" or module.startswith("ldm.agents.")
+        registry_or_method = module.startswith("ldm.agents.")
         # A format of one environment's recordings is called after it.
         registry_or_method |= module.startswith(tuple(f"ldm.interchange.{name}_" for name in ENVS))
         if not (registry_or_method or special(module)):
@@ -57,7 +59,7 @@ def test_no_general_module_depends_on_one_agent_or_environment() -> None:
 
 def test_a_dependency_is_recognised_and_a_word_is_not() -> None:
     code = """import ldm.agents.react, ldm.agents
-from ldm.envs.webshop import pages
+from ldm.worlds.webshop import pages
 load_env('alfworld')
 spec.agent == 'ldm' or target == 'ldm.agents.cot:CotAgent' or word == 'random'"""
     assert sorted(line for line, _ in dependencies(code)) == [1, 2, 3, 4, 4]

@@ -136,12 +136,12 @@ def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, obj
 
 def test_environments_declare_the_packages_of_their_extras(project: dict[str, object]) -> None:
     from ldm import registry
-    from ldm.envs import ENVS, GROUP
+    from ldm.envs import GROUP
     from ldm.envs.metadata import metadata
 
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
-    names = registry.names(ENVS, GROUP)
+    names = registry.names({}, GROUP)
     with_extra = {name: extra for name in names if (extra := metadata(name).extra) is not None}
     assert set(extras) - {"all", "dev", "ray", "serve"} == set(with_extra)
     for name, extra in with_extra.items():

@@ -1,7 +1,6 @@
 """Names stand for classes, and a wrong name is answered with the nearest right one."""
 
 import sys
-from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -10,19 +9,19 @@ from ldm import registry
 from ldm.envs import load_env
 from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
+from tests.conftest import announce
 
 BUILTIN = {"toy": "tests.toy:ToyEnv", "lost": "tests.nowhere:Lost", "odd": "tests.toy:Odd"}
 
 
-@pytest.fixture
-def announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [EntryPoint(name, "tests.toy:EchoEnv", "ldm.envs") for name in ("echo", "toy")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
-
-
-@pytest.mark.usefixtures("announced")
-def test_installed_packages_add_names_and_do_not_replace_ours() -> None:
-    assert registry.names(BUILTIN, "ldm.envs")["toy"] == "tests.toy:ToyEnv"
+def test_installed_packages_add_names_and_do_not_replace_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    echo = "tests.toy:EchoEnv"
+    announce(monkeypatch, "ldm.envs", echo=echo, toy=echo, webshop=echo)
+    names = registry.names(BUILTIN, "ldm.envs")
+    assert names["toy"] == "tests.toy:ToyEnv"
+    assert names["webshop"].startswith("ldm.worlds.webshop:")
     assert registry.load("echo", BUILTIN, "ldm.envs", "environment").__name__ == "EchoEnv"
 
 

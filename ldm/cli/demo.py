@@ -11,7 +11,7 @@ import typer
 
 from ldm import registry
 from ldm.cli import output
-from ldm.envs import ENVS, GROUP
+from ldm.envs import GROUP
 from ldm.envs.metadata import metadata
 from ldm.errors import LdmError
 from ldm.memory import generations
@@ -72,4 +72,4 @@ def _splits(env: str) -> tuple[str, str]:
 
 
 def _first() -> str:
-    return next(name for name in registry.names(ENVS, GROUP) if metadata(name).shipped)
+    return next(name for name in registry.names({}, GROUP) if metadata(name).shipped)

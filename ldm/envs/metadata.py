@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from ldm import registry
-from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
+from ldm.envs import GROUP, EnvironmentBase, load_env
 from ldm.envs._base import facts
 from ldm.episode import NO_CARD
 from ldm.errors import LdmError
@@ -189,7 +189,7 @@ def registered() -> tuple[dict[str, type[EnvironmentBase]], dict[str, LdmError]]
     """Return the registered environments by name, and the errors of those that fail to import."""
     usable: dict[str, type[EnvironmentBase]] = {}
     broken: dict[str, LdmError] = {}
-    for name in registry.names(ENVS, GROUP):
+    for name in registry.names({}, GROUP):
         try:
             usable[name] = load_env(name)
         except LdmError as error:

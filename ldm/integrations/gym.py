@@ -18,7 +18,7 @@ import gymnasium
 from gymnasium.spaces import Text
 
 from ldm import registry
-from ldm.envs import ENVS, GROUP
+from ldm.envs import GROUP
 from ldm.envs.metadata import metadata_of, registered
 from ldm.integrations.panel import STEPS, Session
 
@@ -106,7 +106,7 @@ class TextEnvironment(gymnasium.Env[str, str]):
 
 _IDS = {
     f"ldm/{path.rpartition(':')[2]}-v0": {"env": name}
-    for name, path in registry.names(ENVS, GROUP).items()
+    for name, path in registry.names({}, GROUP).items()
 }
 for _name, _class in registered()[0].items():
     for _id, _task in metadata_of(_class).gymnasium.items():

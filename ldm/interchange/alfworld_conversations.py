@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ldm.envs.alfworld import games
-from ldm.envs.alfworld.games import ENV, kind_of
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, read_as
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
+from ldm.worlds.alfworld import games
+from ldm.worlds.alfworld.games import ENV, kind_of
 
 SUFFIXES = LINES
 SIGN = '"game" and "conversations"'

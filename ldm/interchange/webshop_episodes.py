@@ -16,13 +16,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
-from ldm.envs.webshop.environment import KIND
-from ldm.envs.webshop.pages import INVALID
 from ldm.interchange import webshop_people
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.records import Problem
 from ldm.text import read_lines
 from ldm.types import Score, Step, Task, Trajectory, stable_hash
+from ldm.worlds.webshop.environment import KIND
+from ldm.worlds.webshop.pages import INVALID
 
 SUFFIXES = LINES
 SIGN = '"instruction", "steps" and "reward", or "states", "actions" and "action_idxs"'

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ldm.envs.formats import FieldError, Text
-from ldm.envs.webshop.environment import KIND
 from ldm.interchange.chat import earned
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.types import Step, Task, Trajectory, stable_hash
+from ldm.worlds.webshop.environment import KIND
 
 #: What only such lines hold.
 SIGN = b'"action_idxs"'

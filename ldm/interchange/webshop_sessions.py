@@ -19,12 +19,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from ldm import records
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
-from ldm.envs.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
-from ldm.envs.webshop.environment import KIND
-from ldm.envs.webshop.pages import CLICKED, PER_PAGE, Page, Session, bracket, nodes
 from ldm.records import Problem
 from ldm.text import read_lines
 from ldm.types import Score, Step, Task, Trajectory
+from ldm.worlds.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
+from ldm.worlds.webshop.environment import KIND
+from ldm.worlds.webshop.pages import CLICKED, PER_PAGE, Page, Session, bracket, nodes
 
 SUFFIXES = LINES
 SIGN = '"page", "url" and "goal"'

@@ -1,1 +1,1 @@
-"""Worlds that ship as plug-ins: the core does not know them (architecture.md#layers)."""
+"""The environments that ship, a folder each: the core knows none (architecture.md#layers)."""

@@ -6,12 +6,12 @@ import pytest
 
 from ldm.agents import Resources
 from ldm.config import Evaluate, Section
-from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
-from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.episode import Environment, run_episode
 from ldm.errors import LdmError
 from ldm.run.builders import roles
+from ldm.worlds.alfworld import ALFWorld, ALFWorldOptions
 from ldm.worlds.alfworld_expert import ExpertAgent, ExpertOptions
+from ldm.worlds.webshop import WebShop, WebShopOptions
 from tests.agents.loop_contract import make_agent
 from tests.agents.scripted import always, in_turn
 from tests.toy import EchoEnv, ToyEnv

@@ -3,12 +3,12 @@
 import pytest
 
 from ldm.agents.replies import Formal, formalise, forms
-from ldm.envs.alfworld.environment import CARD as ALFWORLD
-from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
-from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.llm import Sampling
 from ldm.types import Card
+from ldm.worlds.alfworld.environment import CARD as ALFWORLD
 from ldm.worlds.hotpotqa.environment import CARD as HOTPOTQA
+from ldm.worlds.textcraft.environment import CARD as TEXTCRAFT
+from ldm.worlds.webshop.environment import CARD as WEBSHOP
 from tests.agents.scripted import Scripted, always
 from tests.cases import cases
 

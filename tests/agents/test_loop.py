@@ -9,12 +9,12 @@ import pytest
 from ldm.agents import Resources, load_agent
 from ldm.agents.loop import Loop, LoopOptions, Outcome, Work
 from ldm.agents.react import ReactAgent
-from ldm.envs.alfworld.environment import CARD as ALFWORLD
-from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
-from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.episode import Episode, run_episode
 from ldm.llm import Message
 from ldm.types import EpisodeResult, Trajectory
+from ldm.worlds.alfworld.environment import CARD as ALFWORLD
+from ldm.worlds.textcraft.environment import CARD as TEXTCRAFT
+from ldm.worlds.webshop.environment import CARD as WEBSHOP
 from tests.agents.loop_contract import played
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import Doing, ToyEnv, expert, expert_trajectories

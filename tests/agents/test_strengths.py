@@ -12,11 +12,11 @@ from ldm import records
 from ldm.agents import Resources, demonstrations, load_agent
 from ldm.agents.loop import Strength
 from ldm.agents.replies import example_texts
-from ldm.envs.alfworld.environment import CARD as ALFWORLD
-from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
-from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.episode import Environment
 from ldm.types import Task, Trajectory
+from ldm.worlds.alfworld.environment import CARD as ALFWORLD
+from ldm.worlds.textcraft.environment import CARD as TEXTCRAFT
+from ldm.worlds.webshop.environment import CARD as WEBSHOP
 from tests.agents.loop_contract import RECIPES, open_env, played
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories

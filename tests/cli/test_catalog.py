@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from ldm import agents, envs
+from ldm import agents
 from tests.cli.conftest import run
+from tests.conftest import announce
 
 
 def test_agents_are_listed_with_their_origin_and_defaults() -> None:
@@ -46,11 +47,11 @@ def test_every_option_has_a_short_description(command: str) -> None:
 
 
 def test_environments_are_listed_with_their_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(envs.ENVS, "toy", "tests.toy:ToyEnv")
+    announce(monkeypatch, "ldm.envs", toy="tests.toy:ToyEnv")
     entries = json.loads(run("envs", "--json").out)
     assert entries["toy"]["default_split"] == "test"
     assert entries["toy"]["options"]["shelves"] == 3
-    assert set(envs.ENVS) <= set(entries)
+    assert {"alfworld", "hotpotqa", "minecraft", "tabletop", "webshop"} <= set(entries)
     assert all("unusable" not in entry for entry in entries.values())
     assert entries["textcraft"]["default_split"] == "test"
     assert entries["textcraft"]["options"] == {"tasks": None}

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.envs import ENVS
 from ldm.envs.metadata import Metadata, ShippedSplits
 from ldm.memory import generations
 from ldm.run import building
 from tests.cli.conftest import run
+from tests.conftest import announce
 from tests.toy import ToyEnv, expert_trajectories
 
 
@@ -19,7 +19,7 @@ def shipped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package ships the toy's games; this is no checkout."""
     metadata = Metadata(shipped=ShippedSplits(explore="train", test="test"))
     monkeypatch.setattr(ToyEnv, "metadata", metadata, raising=False)
-    monkeypatch.setitem(ENVS, "toy", "tests.toy:ToyEnv")
+    announce(monkeypatch, "ldm.envs", toy="tests.toy:ToyEnv")
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")  # a worker would know no toy
     records.write(place / "package" / "toy.jsonl", expert_trajectories())
     monkeypatch.setattr(building, "shipped_trajectories", lambda: place / "package")

@@ -14,7 +14,7 @@ import pytest
 
 import ldm
 from ldm import diagnosis, embed, memory, registry
-from ldm.envs import ENVS, GROUP
+from ldm.envs import GROUP
 from ldm.envs.metadata import metadata as metadata_of_env
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
@@ -51,7 +51,7 @@ def test_of_each_extra_it_says_what_lacks_without_it_and_a_dependency_is_a_probl
 ) -> None:
     extras = [
         extra
-        for name in registry.names(ENVS, GROUP)
+        for name in registry.names({}, GROUP)
         if (extra := metadata_of_env(name).extra) is not None
     ]
     lacking = {"chromadb", *(name for extra in extras for name in extra.distributions)}

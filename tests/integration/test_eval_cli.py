@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.envs import ENVS
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.agents.loop_contract import RECIPES
 from tests.cli.conftest import run
-from tests.conftest import CHECKOUT
+from tests.conftest import CHECKOUT, announce
 from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
 from tests.run.recorded import only_run
@@ -106,7 +105,7 @@ class TestMemories:
     def test_without_an_environment_every_one_with_a_memory_is_evaluated(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(ENVS, "toy", "tests.toy:ToyEnv")
+        announce(monkeypatch, "ldm.envs", toy="tests.toy:ToyEnv")
         outcome = run("eval", "--agent", "random", "--workers", "1", "--json")
         assert json.loads(outcome.out)["env"] == "toy"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.envs.webshop.reward import parser_version
+from ldm.worlds.webshop.reward import parser_version
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "import_race.py"
 

@@ -15,11 +15,11 @@ import pytest
 from ldm import records
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.envs.alfworld import ALFWorld
 from ldm.episode import run_episode
 from ldm.memory import Memory, build
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Task, TimeStep, Trajectory
+from ldm.worlds.alfworld import ALFWorld
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tools.alfworld.room_types import PLACES, ROOMS

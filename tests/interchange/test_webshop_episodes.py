@@ -8,10 +8,10 @@ import pytest
 
 from ldm.envs import formats
 from ldm.envs.formats import Assumed
-from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.records import Problem
 from ldm.run.building import read_trajectories
 from ldm.types import Trajectory
+from ldm.worlds.webshop import WebShop, WebShopOptions
 from tests.conftest import CHECKOUT
 
 SCORE = "Your score (min 0.0, max 1.0): 1.0"

@@ -11,10 +11,10 @@ import pytest
 from ldm import records
 from ldm.envs import formats
 from ldm.envs.formats import Assumed
-from ldm.envs.webshop.environment import OWN_DATA
-from ldm.envs.webshop.pages import SUB_PAGES
 from ldm.records import Problem
 from ldm.types import Trajectory
+from ldm.worlds.webshop.environment import OWN_DATA
+from ldm.worlds.webshop.pages import SUB_PAGES
 from tests.conftest import CHECKOUT
 
 GOAL = {"asin": "B000000001", "instruction_text": "a red lamp", "attributes": ["red"]}

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.games import own_games
-from ldm.envs.textcraft import TextCraft
-from ldm.envs.textcraft.environment import Book
-from ldm.envs.webshop import WebShop
-from ldm.envs.webshop.environment import OWN_DATA as SHOP
 from ldm.types import Trajectory
+from ldm.worlds.alfworld import ALFWorld
+from ldm.worlds.alfworld.games import own_games
 from ldm.worlds.hotpotqa import HotpotQA
 from ldm.worlds.hotpotqa.library import OWN_DATA as WIKI
+from ldm.worlds.textcraft import TextCraft
+from ldm.worlds.textcraft.environment import Book
+from ldm.worlds.webshop import WebShop
+from ldm.worlds.webshop.environment import OWN_DATA as SHOP
 from tests.conftest import CHECKOUT
-from tests.envs.textcraft.conftest import book, env, golden, stored
+from tests.worlds.textcraft.conftest import book, env, golden, stored
 from tools.alfworld import expert as householder
 from tools.alfworld import game_generator
 from tools.hotpotqa import expert as reader
@@ -43,7 +43,7 @@ class TestHouseholds:
         train = game_generator.generate("demo_train", 20, seed=SEED)
         assert own_games("demo_train") == train == sorted(train, key=lambda game: game.id)
         assert own_games("demo_test") == game_generator.generate("demo_test", 10, seed=SEED)
-        packed = CHECKOUT / "ldm/envs/alfworld/demo/demo_train.jsonl.gz"
+        packed = CHECKOUT / "ldm/worlds/alfworld/demo/demo_train.jsonl.gz"
         assert packed.stat().st_size < 80_000
 
     def test_are_played_by_the_expert(self) -> None:

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldm.envs.alfworld.feedback import EngineState, FastEngine
-from ldm.envs.alfworld.games import NOTHING, Game
 from ldm.types import stable_seed
+from ldm.worlds.alfworld.feedback import EngineState, FastEngine
+from ldm.worlds.alfworld.games import NOTHING, Game
 from tools.alfworld.official_engine import OfficialEngine
 from tools.alfworld.solver import plan
 

@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ldm.envs.alfworld.games import KINDS, Game
 from ldm.types import stable_seed
+from ldm.worlds.alfworld.games import KINDS, Game
 from tools.alfworld.room_types import (
     CLEANABLE,
     CONTAINERS,

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.alfworld.feedback import EngineState
-from ldm.envs.alfworld.games import Game, entity_names, grammar_flaw
 from ldm.errors import ForkUnsupported, LdmError
+from ldm.worlds.alfworld.feedback import EngineState
+from ldm.worlds.alfworld.games import Game, entity_names, grammar_flaw
 
 #: The packages of the engine.
 PACKAGES = ("alfworld", "textworld", "fast_downward")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ldm.envs.alfworld.environment import ALFWorld, ALFWorldOptions
 from ldm.episode import Environment
 from ldm.types import Trajectory
+from ldm.worlds.alfworld.environment import ALFWorld, ALFWorldOptions
 from tools.alfworld.official_engine import OfficialEngine
 
 

@@ -10,9 +10,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from ldm.envs.alfworld.games import Expression, Game, read_problem
-from ldm.envs.alfworld.world import Operation, State, World
 from ldm.errors import LdmError
+from ldm.worlds.alfworld.games import Expression, Game, read_problem
+from ldm.worlds.alfworld.world import Operation, State, World
 
 _CHANGES = {
     "clean": "isclean",

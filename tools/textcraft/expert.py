@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ldm.envs.textcraft.environment import TextCraft, words
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
+from ldm.worlds.textcraft.environment import TextCraft, words
 from tools.textcraft.solver import choose, listed
 
 _CRAFTED = re.compile(r"Crafted (\d+) ")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ldm.envs.textcraft.environment import Amount, Book, Recipe, name_of, words
 from ldm.errors import LdmError
+from ldm.worlds.textcraft.environment import Amount, Book, Recipe, name_of, words
 
 _CRAFT = re.compile(r"craft (.*) using (.*)")
 _COUNTED = re.compile(r"([0-9]+) (.*)")

@@ -32,12 +32,12 @@ from pydantic import AliasChoices, Field
 from ldm import records
 from ldm.envs.download import Compiled, open_compiled, value_at
 from ldm.envs.formats import Text
-from ldm.envs.lucene.search import Index, Indexer
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import check_file, lines_of, read_json
 from ldm.types import Task
 from ldm.worlds.hotpotqa.world import MAY_REFER, SHOWN, Ambiguous, Page, Similar
+from ldm.worlds.lucene.search import Index, Indexer
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -11,11 +11,11 @@ from ldm.agents import Resources
 from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, thought_in, understood
 from ldm.agents.autoplan.plans import ALL, Iteration, PlanFile, path_of, read, write
 from ldm.envs import load_env
-from ldm.envs.alfworld.environment import CARD as ALFWORLD
 from ldm.envs.metadata import card_of
 from ldm.episode import NO_ACTION, run_episode
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Trajectory
+from ldm.worlds.alfworld.environment import CARD as ALFWORLD
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.cases import cases
 from tests.toy import ToyEnv, expert

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, cleaned, draw
-from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.llm import LLM
 from ldm.runs import Manifest, Run, create
 from ldm.types import Task
+from ldm.worlds.alfworld import ALFWorld, ALFWorldOptions
 from tests.agents.autoplan.optimising import optimise
 from tests.agents.cook import cook
 from tests.agents.scripted import always

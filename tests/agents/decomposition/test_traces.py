@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from ldm.envs.alfworld import ALFWorld
-from ldm.envs.webshop import WebShop
 from ldm.reporting import noted
 from ldm.types import Task
+from ldm.worlds.alfworld import ALFWorld
+from ldm.worlds.webshop import WebShop
 from tests.agents.decomposition.ideal import Ideal, block, outline, play
 from tests.agents.loop_contract import RECIPES
 from tests.cases import cases
@@ -92,7 +92,7 @@ def test_a_failed_attempt_leaves_no_trace_if_the_state_is_restored(restore: bool
 
 @RECIPES
 def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
-    from ldm.envs.textcraft import TextCraft
+    from ldm.worlds.textcraft import TextCraft
 
     env = TextCraft()
     task = next(task for task in env.tasks("test") if task.id == "test/activator_rail")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ldm.envs.alfworld.games import KINDS, Game, Skipped, data_root, own_games, scan_split
-from ldm.envs.alfworld.world import World
 from ldm.records import Problem
+from ldm.worlds.alfworld.games import KINDS, Game, Skipped, data_root, own_games, scan_split
+from ldm.worlds.alfworld.world import World
 from tools.alfworld.engine_comparison import EngineComparison, Tally
 from tools.alfworld.solver import plan
 

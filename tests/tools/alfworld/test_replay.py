@@ -7,9 +7,9 @@ import pytest
 
 from ldm import records
 from ldm.envs import formats
-from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
-from ldm.envs.alfworld.data import check
 from ldm.types import Trajectory
+from ldm.worlds.alfworld import ALFWorld, ALFWorldOptions
+from ldm.worlds.alfworld.data import check
 from tests.conftest import CHECKOUT
 from tools.alfworld.replay import replay, replay_official_games
 

@@ -7,7 +7,7 @@ import pytest
 
 from ldm.types import TimeStep
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
-from tests.envs.textcraft.conftest import book
+from tests.worlds.textcraft.conftest import book
 
 __all__ = ["book"]
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ldm.envs.textcraft.environment import Book
 from ldm.worlds.minecraft import controllers
 from ldm.worlds.minecraft.commands import State
 from ldm.worlds.minecraft.environment import listed_tasks, training_items
 from ldm.worlds.minecraft.rules import RAW, load_rules
+from ldm.worlds.textcraft.environment import Book
 
 VANILLA, PAPER = load_rules("vanilla"), load_rules("paper")
 
