@@ -102,7 +102,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
                 "kind": result.task.kind,
                 "goal": result.task.goal,
                 "success": result.solved,
-                "score": 0.0 if result.end == "error" else result.score,
+                "score": statistics.score_of(result),
                 "end": result.end,
                 "error": redacted(result.error),
             }
@@ -371,10 +371,10 @@ def describe_replies(counts: Mapping[str, int]) -> str:
 
 def score_interval(report: Report) -> statistics.Interval | None:
     """Return the 95 % interval of the mean score, or None if scores are only successes."""
-    counted = statistics.by_task(statistics.frame(report.results))
-    if (counted["score"] == counted["success"]).all():
-        return None
-    return statistics.bootstrap(counted["score"].to_numpy())
+    solved = statistics.by_task(report.results, lambda one: one.solved)
+    scores = statistics.by_task(report.results, statistics.score_of)
+    means = [[fmean(values) for values in of.values()] for of in (scores, solved)]
+    return None if means[0] == means[1] else statistics.bootstrap(means[0])
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:

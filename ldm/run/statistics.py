@@ -8,10 +8,12 @@ deviation and pass@k, and two settings a t-test.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import comb
-from typing import TYPE_CHECKING, Any, Literal
+from statistics import fmean
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,9 +21,6 @@ from ldm.agents import reporting_on
 from ldm.errors import LdmError
 from ldm.reporting import Measure, Reporting
 from ldm.types import EpisodeResult
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,23 +207,19 @@ def wilson(successes: int, count: int) -> Interval:
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
-def frame(results: Sequence[EpisodeResult], columns: Sequence[Column] = ()) -> pl.DataFrame:
-    """Return one row per episode, in order, with the figures of the columns by `_name`."""
-    import polars as pl
-
-    schema = {"task": str, "kind": str, "failed": bool, "success": float, "score": float}
-    data = []
+def by_task(
+    results: Sequence[EpisodeResult], value: Callable[[EpisodeResult], float]
+) -> dict[str, list[float]]:
+    """Return task id → a value of each of its episodes, in order."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
     for one in results:
-        failed = one.end == "error"
-        score, figures = 0.0 if failed else one.score, (column.of(one) for column in columns)
-        data.append((one.task.id, one.task.kind, failed, float(one.solved), score, *figures))
-    schema |= {_name(column): float for column in columns}
-    return pl.DataFrame(data, schema=schema, orient="row")
+        values[one.task.id].append(value(one))
+    return values
 
 
-def _name(column: Column) -> str:
-    """Return a name in `frame` that cannot clash with its own columns."""
-    return f"figure {column.name}"
+def score_of(result: EpisodeResult) -> float:
+    """Return the score that counts: 0 for an episode that ended in an error."""
+    return 0.0 if result.end == "error" else result.score
 
 
 def summarize(
@@ -235,12 +230,11 @@ def summarize(
     reporting: that of the agent's class; by default that of the registered agent of this name.
     """
     columns = with_measures((reporting or reporting_on(results)).measures)
-    table = frame(results, columns)
-    kinds = {str(key[0]): part for key, part in table.group_by("kind", maintain_order=True)}
-    return Summary(
-        overall=_group(table, columns, seed),
-        by_kind={kind: _group(kinds[kind], columns, seed) for kind in sorted(kinds)},
-    )
+    kinds: defaultdict[str, list[EpisodeResult]] = defaultdict(list)
+    for one in results:
+        kinds[one.task.kind].append(one)
+    by_kind = {kind: _group(kinds[kind], columns, seed) for kind in sorted(kinds)}
+    return Summary(_group(results, columns, seed), by_kind)
 
 
 def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) -> Difference:
@@ -248,13 +242,13 @@ def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) 
 
     Raises LdmError if no task was played by both.
     """
-    sides = [by_task(frame(results)) for results in (first, second)]
-    pairs = sides[0].join(sides[1], on="task", how="inner", maintain_order="left")
-    if pairs.is_empty():
+    one, other = (by_task(results, lambda one: one.solved) for results in (first, second))
+    tasks = [task for task in one if task in other]
+    if not tasks:
         raise LdmError("No task was played in both runs.", "Compare runs on the same tasks.")
-    gains = (pairs["success"] - pairs["success_right"]).to_numpy()
+    gains = np.array([fmean(one[task]) - fmean(other[task]) for task in tasks])
     first_only, second_only = int((gains > 0).sum()), int((gains < 0).sum())
-    counts = {int(n) for name in ("repeats", "repeats_right") for n in pairs[name].unique()}
+    counts = {len(side[task]) for side in (one, other) for task in tasks}
     repeated = counts != {1}
     return Difference(
         mean=float(gains.mean()),
@@ -267,17 +261,6 @@ def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) 
         else mcnemar(first_only, second_only),
         repeated=repeated,
     )
-
-
-def by_task(table: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per task of `frame`, in order: mean success and score, number of episodes.
-
-    A task that was played once keeps its values.
-    """
-    import polars as pl
-
-    means = pl.col("success", "score").mean()
-    return table.group_by("task", maintain_order=True).agg(means, pl.len().alias("repeats"))
 
 
 def sign_flips(gains: Sequence[float] | np.ndarray, denominator: int = 1) -> float:
@@ -320,28 +303,29 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _group(table: pl.DataFrame, columns: Sequence[Column], seed: int) -> Aggregate:
-    finished = table.filter(~table["failed"])
-    tasks = by_task(table)
-    overall: Mapping[str, Any] = tasks.mean().row(0, named=True)
-    interval = None if tasks.is_empty() else rate_interval(tasks["success"].to_numpy(), seed=seed)
+def _group(results: Sequence[EpisodeResult], columns: Sequence[Column], seed: int) -> Aggregate:
+    finished = [one for one in results if one.end != "error"]
+    solved = [fmean(values) for values in by_task(results, lambda one: one.solved).values()]
+    scores = [fmean(values) for values in by_task(results, score_of).values()]
     totals: dict[str, float | None] = {}
     for column in columns:
-        values = (finished if column.over == "finished" else table)[_name(column)].drop_nulls()
-        if column.total == "sum":
-            totals[column.key] = round(float(values.sum()), 3)
-        else:
-            totals[column.key] = None if values.is_empty() else float(values.mean())  # type: ignore[arg-type]
+        episodes = finished if column.over == "finished" else results
+        values = [value for one in episodes if (value := column.of(one)) is not None]
+        totals[column.key] = round(math.fsum(values), 3) if column.total == "sum" else _mean(values)
     own = [column.key for column in columns[len(COLUMNS) :]]
     return Aggregate(
-        episodes=len(table),
-        success_rate=overall["success"],
-        interval=interval,
-        mean_score=overall["score"],
-        finished_rate=None if finished.is_empty() else float(finished["success"].mean()),  # type: ignore[arg-type]
+        episodes=len(results),
+        success_rate=_mean(solved),
+        interval=rate_interval(solved, seed=seed) if solved else None,
+        mean_score=_mean(scores),
+        finished_rate=_mean([one.solved for one in finished]),
         figures={key: value for key, value in totals.items() if key not in own},
         measures={key: value for key in own if (value := totals[key]) is not None},
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 @dataclass(frozen=True, slots=True)
