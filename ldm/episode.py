@@ -52,22 +52,18 @@ class Environment(Protocol):
     @abstractmethod
     def protocol(self) -> Mapping[str, Any]:
         """Return the conditions of comparable scores, as JSON values: version, data hash, …"""
-        ...
 
     @abstractmethod
     def tasks(self, split: str) -> Sequence[Task]:
         """Return a split's tasks in a fixed order. Raise LdmError for a missing split or data."""
-        ...
 
     @abstractmethod
     def reset(self, task: Task) -> TimeStep:
         """Start or restart `task`; the observation is the opening."""
-        ...
 
     @abstractmethod
     def step(self, action: str) -> TimeStep:
         """Execute `action`. An invalid one changes nothing and returns valid=False."""
-        ...
 
     def localize(self, text: str) -> str:
         """Return a recorded action or observation in the words of the current task.

@@ -41,7 +41,6 @@ class Record(Protocol):
     @property
     def index(self) -> int:
         """Return the item's place in the list, which is also its place in the merged files."""
-        ...
 
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -56,7 +55,6 @@ class Worker(Protocol[T_contra, R_co]):
 
     def close(self) -> None:
         """Release all resources."""
-        ...
 
 
 #: Builds a worker with its expensive context, once in a process or thread.
@@ -82,7 +80,6 @@ class Cluster(Protocol):
 
         workers: 0 for as many as fit.
         """
-        ...
 
 
 #: Where items are processed: by processes or threads of this machine, or on others.

@@ -13,15 +13,8 @@ from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
 from ldm.parallel import cached
-from ldm.reason import Answer, Reasoner, State
-from ldm.reason.prompting import (
-    DEMONSTRATION,
-    LEAST_TOKENS,
-    Consult,
-    Consulting,
-    PromptedOptions,
-    Wording,
-)
+from ldm.reason import Answer, Reasoner, State, prompting
+from ldm.reason.prompting import DEMONSTRATION, LEAST_TOKENS, Consult, PromptedOptions, Wording
 from ldm.reason.relevance import Relevance
 from ldm.reason.vocabulary import Lesson
 from ldm.types import Count, History, Recall, Score, StateActionTuple, stable_seed
@@ -82,7 +75,7 @@ class PolicyOptions:
             concurrency=concurrency,
             prompt_tokens=self.prompt_tokens,
             wording=self.wording,
-            consulting=Consulting(self.consult, self.certainty),
+            consulting=prompting.Consulting(self.consult, self.certainty),
         )
 
 

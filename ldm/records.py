@@ -27,17 +27,8 @@ from typing import IO, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
+from ldm import text as texts
 from ldm.errors import LdmError, RecordError
-from ldm.text import (
-    MAX_LENGTH,
-    json_fault,
-    kind_of,
-    own_descriptor,
-    parse_json,
-    read_lines,
-    redacted_json,
-    too_long,
-)
 from ldm.text import Problem as Problem  # noqa: PLC0414 - other packages import it here
 from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
 
@@ -98,7 +89,7 @@ def dumps(record: object) -> str:
 
     Equal records give the same bytes.
     """
-    return redacted_json(adapter(type(record)).dump_json(record).decode())
+    return texts.redacted_json(adapter(type(record)).dump_json(record).decode())
 
 
 def plain(record: object) -> Any:
@@ -131,8 +122,8 @@ def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T
 
 
 def _lines(path: Path, torn_tail: bool) -> Iterator[tuple[int, bytes]]:
-    for number, line in read_lines(path):
-        if torn_tail and not line.endswith(b"\n") and len(line) <= MAX_LENGTH:
+    for number, line in texts.read_lines(path):
+        if torn_tail and not line.endswith(b"\n") and len(line) <= texts.MAX_LENGTH:
             break  # a longer line was cut when it was read, and others may follow
         yield number, line
 
@@ -152,7 +143,7 @@ def check(path: Path, name: str = "") -> CheckedFile:
     name: in SCHEMAS; "" to detect it by the fields of the first JSON object.
     Raises LdmError if the file is unreadable or its records look like none of these.
     """
-    rest = read_lines(path)
+    rest = texts.read_lines(path)
     first: list[tuple[int, bytes]] = []
     name = name or _detected(path, rest, first)
     sound, problems = 0, list[Problem]()
@@ -178,7 +169,7 @@ def _detected(
     damaged = ""
     for number, text in lines:
         first.append((number, text))
-        value = parse_json(text, str(path), number)
+        value = texts.parse_json(text, str(path), number)
         if isinstance(value, Problem):
             damaged = damaged or f" Line {number}: {value.message}."
         if isinstance(value, dict):
@@ -246,7 +237,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 def is_stream(path: Path) -> bool:
     """Return whether `path` is a device or a pipe, such as /dev/stdout."""
-    return path.is_char_device() or path.is_fifo() or own_descriptor(path) is not None
+    return path.is_char_device() or path.is_fifo() or texts.own_descriptor(path) is not None
 
 
 def _stream(path: Path) -> str | int | None:
@@ -260,14 +251,14 @@ def _stream(path: Path) -> str | int | None:
         return None
     except OSError as error:
         raise LdmError(f"{path} cannot be written: {error.strerror}.", "Check the path.") from error
-    if (descriptor := own_descriptor(path)) is not None:
+    if (descriptor := texts.own_descriptor(path)) is not None:
         return os.dup(descriptor)  # opened again, a file behind it would be written from its start
     if stat.S_ISREG(mode):
         return None
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
         return str(path)
     raise LdmError(
-        f"{path} is {kind_of(mode)}: it cannot be written as a file.",
+        f"{path} is {texts.kind_of(mode)}: it cannot be written as a file.",
         "Name a file, which may be a new one.",
     )
 
@@ -314,7 +305,7 @@ def _parsed(
 ) -> T | list[Problem]:
     """Return the record in `text`, or the problems with it."""
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if excess := too_long(content):
+    if excess := texts.too_long(content):
         return [Problem(file, line, "", excess)]
     kind: Any = record_type  # hashable, which mypy does not know
     try:
@@ -333,7 +324,7 @@ def _problems(error: ValidationError, file: str, line: int) -> list[Problem]:
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         field, message = ".".join(str(part) for part in detail["loc"]), detail["msg"]
         if detail["type"] == "json_invalid":
-            message = f"not JSON: {json_fault(message.removeprefix('Invalid JSON: '))}"
+            message = f"not JSON: {texts.json_fault(message.removeprefix('Invalid JSON: '))}"
         listed.append(Problem(file, line, field, message))
     if (rest := count - MOST_LISTED) > 0:
         listed[MOST_LISTED:] = [Problem(file, line, "", f"{rest:,} more fields do not fit")]

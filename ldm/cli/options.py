@@ -19,23 +19,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from ldm import config
 from ldm.cli.environment import model_names, runtime
-from ldm.config import (
-    GENERAL,
-    HEADINGS,
-    RUNNING,
-    TASKS,
-    Evaluate,
-    Field,
-    Option,
-    Section,
-    Spec,
-    hints,
-    merge,
-    takes,
-    unknown,
-    written,
-)
+from ldm.config import RUNNING, TASKS, Field, Option, Section, Spec, hints, unknown
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
@@ -52,30 +38,34 @@ RARE = " (rare)"
 CONTEXT, SECTIONS = "context", "sections"
 
 
-#: Short forms of the model options that are used most; the others are --models.NAME.
-Models = make_dataclass(
-    "Models",
-    [
-        (name, Annotated[one.hint, replace(one.option or Option(""), path=f"models.{name}")], None)
-        for name, one in hints(ModelOptions).items()
-        if name in ("llm", "planner_llm", "reasoner_llm", "replay", "max_usd")
-    ],
-)
+def _metavar(hint: Any) -> str | None:
+    """Return the placeholder of a value in help; None leaves choices to Typer."""
+    kinds = {str: "TEXT", int: "N", float: "X", Path: "PATH", Section: "NAME"}
+    if get_origin(hint) is tuple:
+        return "A,B"
+    return next((kinds[one] for one in (hint, *get_args(hint)) if one in kinds), None)
 
 
 def shorts(group: str, owner: type[Any], *paths: str) -> type[Any]:
     """Return a dataclass of options that are short for those of a section.
 
-    owner: the section's dataclass. paths: such as "agent.k".
+    group: their heading, unless they have one. owner: the section's dataclass. paths: such as
+    "agent.k".
     """
     made = []
-    for name, path in ((path.partition(".")[2], path) for path in paths):
-        one = hints(owner)[name]
-        option = Option(one.description, group, path=path, metavar=_metavar(one.hint) or "")
-        made.append((name, Annotated[str | None, option], None))
+    for path in paths:
+        one = hints(owner)[path.partition(".")[2]]
+        own = one.option or Option(one.description, group)
+        option = replace(own, path=path, metavar=_metavar(one.hint) or "")
+        made.append((one.name, Annotated[str | None, option], None))
     return make_dataclass("Shorts", made)
 
 
+#: Short forms of the model options that are used most; the others are --models.NAME.
+Models = shorts(
+    *(config.MODEL, ModelOptions, "models.llm", "models.planner_llm", "models.reasoner_llm"),
+    *("models.replay", "models.max_usd"),
+)
 #: The data folder of an environment, short for --env.data.
 DATA = Option("Data folder of the environment; default: its variable.", TASKS, path="env.data")
 
@@ -141,7 +131,7 @@ class Given:
 
     def of(self, owner: type[Any]) -> dict[str, Any]:
         """Return the given fields of a spec, with its sections, as nested values."""
-        return merge(owner, self._own(owner), self._sections(owner))
+        return config.merge(owner, self._own(owner), self._sections(owner))
 
     def group(self, owner: type[T]) -> T:
         """Return a dataclass of options with the given values and its defaults."""
@@ -149,7 +139,7 @@ class Given:
 
     def model_changes(self) -> Section:
         """Return the model options of the command line, for a run that has recorded its models."""
-        return Section.read(self._sections(Evaluate, {}).get("models", {}))
+        return Section.read(self._sections(config.Evaluate, {}).get("models", {}))
 
     def refuse_with_resume(self, spec: type[Spec], own: type[Any], but: Sequence[str]) -> None:
         """Raise LdmError for an option that a resumed run has recorded.
@@ -249,14 +239,14 @@ class SpecCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is None:
                 continue
-            heading = getattr(parameter, "rich_help_panel", None) or GENERAL
+            heading = getattr(parameter, "rich_help_panel", None) or config.GENERAL
             if parameter.param_type_name == "argument":
                 heading = "Arguments"
             if heading.endswith(RARE) and args is None:
                 continue
             name, description = record
             by_heading[heading.removesuffix(RARE)].append((name.ljust(NAME_WIDTH), description))
-        for heading in ("Arguments", *HEADINGS):
+        for heading in ("Arguments", *config.HEADINGS):
             if lines := by_heading.get(heading):
                 with formatter.section(heading):
                     formatter.write_dl(lines)
@@ -281,7 +271,7 @@ def _described(section: Field, named: str) -> Iterator[tuple[str, str]]:
         default = _default(one)
         yield (
             f"--{section.name}.{_dashed(name)}".ljust(NAME_WIDTH),
-            f"{one.description}{default} ({takes(one.hint)})".strip(),
+            f"{one.description}{default} ({config.takes(one.hint)})".strip(),
         )
 
 
@@ -289,7 +279,7 @@ def _default(one: Field) -> str:
     """Return a field's default for help pages, "" if it says nothing."""
     if isinstance(one.default, Section):
         return f" [{one.default.name}]" if one.default.name else ""
-    return "" if one.default in (None, "", (), False) else f" [{written(one.default)}]"
+    return "" if one.default in (None, "", (), False) else f" [{config.written(one.default)}]"
 
 
 def _read(one: Field, value: Any) -> Any:
@@ -344,14 +334,6 @@ def _typer_option(one: Field, option: Option) -> Any:
         metavar=option.metavar or _metavar(one.hint),
         rich_help_panel=option.group + RARE * option.rare,
     )
-
-
-def _metavar(hint: Any) -> str | None:
-    """Return the placeholder of a value in help; None leaves choices to Typer."""
-    kinds = {str: "TEXT", int: "N", float: "X", Path: "PATH", Section: "NAME"}
-    if get_origin(hint) is tuple:
-        return "A,B"
-    return next((kinds[one] for one in (hint, *get_args(hint)) if one in kinds), None)
 
 
 def _typer_type(hint: Any) -> Any:

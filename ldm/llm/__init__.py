@@ -79,7 +79,6 @@ class LLM(Protocol):
         Raises ContextTooLong if the caller should shorten the messages, ModelError if the call has
         failed for good, RunStopped if no further call can be made.
         """
-        ...
 
 
 def context_of(llm: LLM) -> int | None:
