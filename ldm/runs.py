@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ldm import config, records
-from ldm.errors import LdmError
+from ldm.errors import LdmError, did_you_mean
 from ldm.files import check_own, open_own, refuse_foreign
 from ldm.parallel import Record
 from ldm.records import writing
@@ -244,13 +243,10 @@ def open_run(name: str, runs: Path) -> Run:
     if not path.is_file():
         manifests = sorted(runs.glob(f"*/{MANIFEST}"), key=lambda file: file.stat().st_mtime)
         names = [file.parent.name for file in manifests]
-        close = get_close_matches(name, names, n=1)
-        remedy = f"There are no runs in {runs}."
-        if names:
-            remedy = (
-                f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / names[-1]}."
-            )
-        raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", remedy)
+        newest = f"The newest: {runs / names[-1]}." if names else f"There are no runs in {runs}."
+        raise LdmError(
+            f"{name} is not a run: it has no {MANIFEST}.", did_you_mean(name, names) + newest
+        )
     check_own(directory)
     content = read_json(path)
     version = content.get("schema_version") if isinstance(content, dict) else None
@@ -259,9 +255,7 @@ def open_run(name: str, runs: Path) -> Run:
             f"{path} has the format {version}; this version of ldm reads {SCHEMA_VERSION}.",
             "Use the version of ldm that recorded it, or start a new run.",
         )
-    text = read_bytes(path)
-    manifest = records.loads(text, Manifest, file=str(path))
-    run = Run(directory, manifest)
+    run = Run(directory, records.loads(read_bytes(path), Manifest, file=str(path)))
     distrust(run.named("memory"))
     return run
 

@@ -321,6 +321,11 @@ def short(name: str) -> str:
     return name.rpartition(":")[2]
 
 
+def last_line(text: str) -> str:
+    """Return the last line of a text: what a traceback comes to."""
+    return text.strip().rpartition("\n")[2]
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: "1 goal", "2 goals", "1,200 replies"."""
     if number == 1:

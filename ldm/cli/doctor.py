@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -51,24 +52,22 @@ def doctor(
     models = Models(ModelOptions(llm=llm), connection) if probe else None
     checks = list(diagnose(memory, os.environ, models))
     healthy = all(check.status != "problem" for check in checks)
-    if as_json:
-        output.print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})
-    else:
-        _print(checks)
+    data = {"ok": healthy, "checks": [asdict(check) for check in checks]}
+    output.print_result(data, _lines(checks), as_json=as_json)
     if not healthy:
         raise typer.Exit(1)
 
 
-def _print(checks: list[Check]) -> None:
+def _lines(checks: list[Check]) -> Iterator[str]:
     width = max(len(check.name) for check in checks)
     section = ""
     for check in checks:
         if check.section != section:
             section = check.section
-            output.show(section)
-        output.show(f"  {check.status:8}{check.name:{width}}  {check.detail}")
+            yield section
+        yield f"  {check.status:8}{check.name:{width}}  {check.detail}"
         if check.status != "ok" and check.remedy:
-            output.show(f"          → {check.remedy}")
+            yield f"          → {check.remedy}"
 
 
 #: The records with a published schema (`records.SCHEMAS`).
@@ -113,28 +112,28 @@ def validate(
     for file, report in zip(files, reports, strict=True):
         if env and report["type"] == "trajectory" and not report["problems"]:
             report["listed"] = _listed(file, env)
-    if as_json:
-        output.print_json({"ok": not failed, "files": reports})
-    else:
-        for report in reports:
-            for problem in report["problems"]:
-                output.show(problem["text"])
-            if not report["problems"]:
-                output.show(f"{report['file']}: {report['records']} {report['type']} records, ok")
-            if "listed" in report:
-                output.show(_listed_line(report["file"], report["listed"]))
+    data = {"ok": not failed, "files": reports}
+    lines = (line for report in reports for line in _report_lines(report))
+    output.print_result(data, lines, as_json=as_json)
     if failed:
         raise typer.Exit(1)
 
 
-def _listed_line(file: str, listed: dict[str, Any]) -> str:
+def _report_lines(report: dict[str, Any]) -> Iterator[str]:
+    yield from (problem["text"] for problem in report["problems"])
+    if not report["problems"]:
+        yield f"{report['file']}: {report['records']} {report['type']} records, ok"
+    if (listed := report.get("listed")) is None:
+        return
     share = 100 * listed["possible"] / max(1, listed["steps"])
-    line = f"{file}: {share:.1f} % of {counted(listed['steps'], 'recorded action')} listed"
+    line = (
+        f"{report['file']}: {share:.1f} % of {counted(listed['steps'], 'recorded action')} listed"
+    )
     if listed["first"]:
         line += f"; the first that was not: {listed['first']}"
     if listed["unknown"]:
         line += f"; {counted(listed['unknown'], 'trajectory')} of tasks that are not there"
-    return line
+    yield line
 
 
 def _listed(file: Path, env: str) -> dict[str, Any]:

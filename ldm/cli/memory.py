@@ -412,11 +412,8 @@ def verify(
         model = chosen_embedder(embedder, inspect(memory, name).generation.embedder)
         problems[name] = problems_of(memory, name, model)
     failed = any(problems.values())
-    if as_json:
-        output.print_json({"ok": not failed, "problems": problems})
-    else:
-        for name, listed in problems.items():
-            output.say_all(f"{name}: {problem}" for problem in listed or ("sound",))
+    lines = (f"{name}: {one}" for name, listed in problems.items() for one in listed or ["sound"])
+    output.print_result({"ok": not failed, "problems": problems}, lines, as_json=as_json)
     if failed:
         output.say(
             "`ldm memory publish` makes Chroma's tuples again. To repair anything else, take a "
@@ -444,7 +441,7 @@ def publish(
       ldm memory publish
       ldm memory publish --chroma http://localhost:8000
     """
-    published = {}
+    published, place = {}, to or chroma.beside(memory)
     for name in [chosen(memory, env)] if env else environments(memory):
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
@@ -452,14 +449,11 @@ def publish(
             if to:
                 put = partial(chroma.publish, contents, to, on_progress)
             put()
-            if chroma.differences(contents, to or chroma.beside(memory)):
+            if chroma.differences(contents, place):
                 put(anew=True)  # somebody changed what was published
         published[name] = contents.generation.recallable
-    if as_json:
-        output.print_json(published)
-        return
-    for name, count in published.items():
-        output.show(f"{name}: {counted(count, 'tuple')} → {to or chroma.beside(memory)}")
+    lines = (f"{name}: {counted(count, 'tuple')} → {place}" for name, count in published.items())
+    output.print_result(published, lines, as_json=as_json)
 
 
 Trajectories = Annotated[
@@ -528,10 +522,7 @@ def forget(
     else:
         newest = contents.generation
         done = "No recallable tuple matches; nothing was changed."
-    if as_json:
-        output.print_json({"generation": newest.number, "forgotten": ids})
-    else:
-        output.show(done)
+    output.print_result({"generation": newest.number, "forgotten": ids}, [done], as_json=as_json)
 
 
 def _selected(
@@ -619,18 +610,13 @@ def fold(
       ldm memory fold --memory support-memory
     """
     refuse_server(memory, "has no pending additions")
-    folded: dict[str, dict[str, int | None]] = {}
+    folded, lines = dict[str, dict[str, int | None]](), list[str]()
     for env in record.environments(memory):
         with GrowingMemory.open(memory, env, embedder=embedder) as growing:
             if count := growing.pending:
                 made = growing.fold()
                 at = made.number if made else None
                 folded[env] = {"trajectories": count, "generation": at}
-    if as_json:
-        output.print_json(folded)
-        return
-    for env, made_of in folded.items():
-        number = counted(made_of["trajectories"] or 0, "trajectory")
-        output.show(f"{env}: {number} → generation {made_of['generation']}.")
-    if not folded:
-        output.show(f"{memory} has no pending additions.")
+                lines.append(f"{env}: {counted(count, 'trajectory')} → generation {at}.")
+    lines = lines or [f"{memory} has no pending additions."]
+    output.print_result(folded, lines, as_json=as_json)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ldm.run.runtime import counting
-from ldm.text import counted, printable, printable_json, redacted, redacted_json
+from ldm.text import counted, last_line, printable, printable_json, redacted, redacted_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +65,14 @@ def say_all(lines: Iterable[str], *, error: bool = False) -> None:
 def print_json(value: Any, indent: int | None = None) -> None:
     """Print one JSON value on standard output, on one line unless it is indented."""
     print(redacted_json(printable_json(value, indent)), flush=True)
+
+
+def print_result(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a result as JSON or as lines."""
+    if as_json:
+        print_json(value)
+    else:
+        say_all(lines)
 
 
 def print_entries(entries: Mapping[str, Mapping[str, Any]], as_json: bool = False) -> None:
@@ -295,5 +303,5 @@ def figures(results: Sequence[EpisodeResult], usd: float | None) -> str:
 def outcome(result: EpisodeResult) -> str:
     """Return the outcome of an episode in a word or two."""
     if result.end == "error":
-        return f"error: {result.error.strip().splitlines()[-1][:100] if result.error else ''}"
+        return f"error: {last_line(result.error)[:100]}"
     return "solved" if result.success else f"score {result.score:.2f}" if result.score else "failed"

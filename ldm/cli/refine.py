@@ -18,7 +18,7 @@ from ldm.policy import PolicyOptions
 from ldm.run import refine as refinement
 from ldm.run.presets import stage_preset
 from ldm.run.refine import Refined
-from ldm.text import counted
+from ldm.text import counted, last_line
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,9 @@ def _show(result: Refined, *, as_json: bool) -> None:
     _show_gate(result, as_json=as_json)
     broken = [one for one in explored if one.error]
     if broken:
-        last = broken[0].error.strip().splitlines()[-1]
         output.say(
             f"{counted(len(broken), 'goal')} failed with an error and added nothing. "
-            f"{broken[0].task.id}: {last}"
+            f"{broken[0].task.id}: {last_line(broken[0].error)}"
         )
     added = result.generation
     if added is None and result.idle:

@@ -23,7 +23,7 @@ from ldm.run import reading
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.runner import results
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.text import short
+from ldm.text import last_line, short
 from ldm.types import Task
 
 runs_app = typer.Typer(
@@ -183,7 +183,7 @@ def _print_trees(run: recorded.Run, name: str, *, full: bool) -> None:
     every = [tree for *_, trees in grown for tree in trees]
     columns = list(dict.fromkeys(name for tree in every for name in tree.columns))
     rows = [
-        (task.id, task.goal, *map(tree.columns.get, columns), ended.strip().rpartition("\n")[2])
+        (task.id, task.goal, *map(tree.columns.get, columns), last_line(ended))
         for task, ended, trees in grown
         for tree in trees or [TaskTree({}, "", ())]
     ]

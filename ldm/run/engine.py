@@ -102,12 +102,10 @@ class Session:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
             if isinstance(self.backend, str) and min(self.workers, len(items)) == 1:
-                work, part = worker(self.setup()), _Part(self.run.parts)
+                work = _Recording(self.setup, worker, self.run.parts)
                 with closing(work), parallel.interruptible(), parallel.one_thread():
                     for item in items:
-                        record = work(item)
-                        part.append(record)
-                        take(record)
+                        take(work(item))
             elif items:
                 self._spread(worker, items, take)
         self._counting = None

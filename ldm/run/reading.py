@@ -32,9 +32,9 @@ from ldm.policy import CONSULTED, VOTES
 from ldm.reason.prompting import REASONS
 from ldm.reason.relevance import Relevance
 from ldm.reporting import Reporting
-from ldm.run.runner import SUMMARY, TRAJECTORIES, Played, results, trials
+from ldm.run.runner import SUMMARY, played
 from ldm.runs import Run, open_run
-from ldm.text import read_json
+from ldm.text import last_line, read_json
 from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory
 
 Spec = Evaluate | Refine | OptimisePlan
@@ -72,12 +72,6 @@ class RecordedEpisode:
     def outcome(self) -> str:
         """The outcome: solved, failed or error."""
         return "error" if self.result.error else "solved" if self.result.success else "failed"
-
-    @property
-    def complaint(self) -> str:
-        """The last line of its error, or ""."""
-        lines = self.result.error.strip().splitlines()
-        return lines[-1] if lines else ""
 
     def votes(self, trial: int) -> list[Votes]:
         """Return the votes of a trial, one per environment step."""
@@ -158,7 +152,7 @@ class ReadRun:
         """Return the episodes of an evaluation, or the attempts of an optimisation, in order."""
         match self.run.manifest.command:
             case "eval":
-                return _evaluated(self.run)
+                return [RecordedEpisode(x.result, x.trajectories) for x in played(self.run)]
             case "autoplan":
                 iterations = enumerate(self.iterations(), 1)
                 return [_attempted(i, one) for i, group in iterations for one in group.experiences]
@@ -230,14 +224,6 @@ def tuples_of(
                 rows = inspect(spec.memory, episodes[0].result.task.env, generation).rows
                 known |= {one.id: one for one in rows.take(rows.named(missing)).tuples}
     return {tuple_id: known.get(tuple_id) for tuple_id in recalled}
-
-
-def _evaluated(run: Run) -> list[RecordedEpisode]:
-    if not run.is_finished:
-        played = run.recorded(Played)
-        return [RecordedEpisode(played[i].result, played[i].trajectories) for i in sorted(played)]
-    known = trials(run) if (run.directory / TRAJECTORIES).is_file() else {}
-    return [RecordedEpisode(one, tuple(known.get(one.task.id, ()))) for one in results(run)]
 
 
 def _attempted(number: int, one: Experience) -> RecordedEpisode:
@@ -366,7 +352,7 @@ def episode_lines(
         f"{f', {result.usage.calls} model calls' if result.usage.calls else ''}"
     )
     if result.error:
-        yield f"error: {short(episode.complaint, bounds.text)}"
+        yield f"error: {short(last_line(result.error), bounds.text)}"
     for name, text in episode.texts.items():
         yield f"{name}: {short(text, bounds.text)}"
     if not episode.trials:

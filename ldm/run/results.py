@@ -19,7 +19,7 @@ from ldm.reporting import Findings, Measure, Reporting
 from ldm.run import statistics
 from ldm.run.conditions import Conditions
 from ldm.run.statistics import Spread, pass_at, spread, with_measures
-from ldm.text import redacted
+from ldm.text import last_line, redacted
 from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def lines(report: Report) -> list[str]:
             f"{len(broken)} of {overall.episodes} episodes {verb} as failed"
             f"{others}; `ldm eval --resume"
             f" {report.directory} --retry-errors` retries them. The first, {first.task.id}:"
-            f" {first.error.strip().splitlines()[-1]}"
+            f" {last_line(first.error)}"
         )
     sentences.append(f"Files: {', '.join(map(str, report.directories or [report.directory]))}")
     return sentences

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,12 +66,18 @@ def results(run: Run) -> list[EpisodeResult]:
     return records.read(run.directory / EPISODES, EpisodeResult)
 
 
-def trials(run: Run) -> dict[str, list[Trajectory]]:
-    """Return the trajectories of a finished run by the id of their task."""
-    known: dict[str, list[Trajectory]] = {}
-    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
-        known.setdefault(trajectory.task.id, []).append(trajectory)
-    return known
+def played(run: Run) -> list[Played]:
+    """Return the episodes of a run in order, of an unfinished one those that are recorded.
+
+    A run may lack its trajectories.
+    """
+    if not run.is_finished:
+        return [one for _, one in sorted(run.recorded(Played).items())]
+    trials: defaultdict[str, list[Trajectory]] = defaultdict(list)
+    if (path := run.directory / TRAJECTORIES).is_file():
+        for trajectory in records.read(path, Trajectory):
+            trials[trajectory.task.id].append(trajectory)
+    return [Played(i, one, tuple(trials[one.task.id])) for i, one in enumerate(results(run))]
 
 
 def merge(run: Run, played: Sequence[Played]) -> None:
@@ -85,18 +92,13 @@ def reopen(run: Run) -> None:
     """Make a finished run with errors unfinished; the other episodes stay recorded."""
     if not run.is_finished:
         return
-    episodes = results(run)
-    if not any(result.end == "error" for result in episodes):
+    if not any(result.end == "error" for result in results(run)):
         return
-    known = trials(run)
-    played = (
-        Played(index, result, tuple(known.get(result.task.id, ())))
-        for index, result in enumerate(episodes)
-    )
+    episodes = played(run)
     run.discard_parts()
     with writing(run.parts):
         run.parts.mkdir(exist_ok=True)
-        records.write(run.parts / REOPENED, played)
+        records.write(run.parts / REOPENED, episodes)
         (run.directory / EPISODES).unlink()  # only now is it open: nothing can be lost
 
 
