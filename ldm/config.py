@@ -163,10 +163,6 @@ NO_OPTIONS, LDM = SectionField(), SectionField(DEFAULT_AGENT)
 
 AGENT_SECTION = Of(registry="agents")
 ENV_SECTION = Of(registry="envs")
-POLICY_SECTION = Of("ldm.policy:PolicyOptions")
-SEARCH_SECTION = Of("ldm.explore.refine:RefineOptions")
-GATE_SECTION = Of("ldm.explore.gate:GateOptions")
-PLAN_SECTION = Of("ldm.agents.autoplan.optimiser:AutoPlanSettings")
 MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
 
 #: Options of several experiments.
@@ -287,9 +283,9 @@ class Refine(Spec):
     ] = None
     embedder: Annotated[str | None, EMBEDDER] = None
     memory_digest: str = ""
-    policy: Annotated[SectionField, POLICY_SECTION] = NO_OPTIONS
-    search: Annotated[SectionField, SEARCH_SECTION] = NO_OPTIONS
-    gate: Annotated[SectionField, GATE_SECTION] = NO_OPTIONS
+    policy: Annotated[SectionField, Of("ldm.policy:PolicyOptions")] = NO_OPTIONS
+    search: Annotated[SectionField, Of("ldm.explore.refine:RefineOptions")] = NO_OPTIONS
+    gate: Annotated[SectionField, Of("ldm.explore.gate:GateOptions")] = NO_OPTIONS
     rounds: Annotated[int, Option("Rounds, each with the memory of the one before.", SEARCH)] = 1
     round: int = 1
     seed: Annotated[int, SEED] = 0
@@ -323,7 +319,7 @@ class OptimisePlan(Spec):
     kind: Annotated[str, Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS)] = ""
     out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
-    plan: Annotated[SectionField, PLAN_SECTION] = NO_OPTIONS
+    plan: Annotated[SectionField, Of("ldm.agents.autoplan.optimiser:AutoPlanSettings")] = NO_OPTIONS
     seed: Annotated[int, SEED] = 0
     variant: str = ""
     repeat: int = 1

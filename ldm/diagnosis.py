@@ -6,7 +6,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -87,7 +87,7 @@ def _installed() -> Iterator[Check]:
         yield Check("Installed", "module ldm", "problem", message + ".", remedy)
     yield Check("Installed", "python", "ok", f"{platform.python_version()} in {sys.prefix}")
     for name in _required():
-        yield _package(name, "problem", f"pip install {OURS}")
+        yield _package(name, "problem", "not installed", f"pip install {OURS}")
     yield from _environments()
 
 
@@ -110,20 +110,20 @@ def _environments() -> Iterator[Check]:
         if extra is None:
             continue
         for name in extra.distributions:
-            check = _package(name, "missing", extra.install)
-            if check.status == "missing":
-                check = replace(check, detail=f"not installed; only for {extra.purpose}")
-            yield check
+            lacking = f"not installed; only for {extra.purpose}"
+            yield _package(name, "missing", lacking, extra.install)
     for name, error in broken.items():
         remedy = error.remedy
         yield Check("Installed", f"environment {name}", "missing", error.message, remedy)
 
 
-def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -> Check:
+def _package(
+    name: str, otherwise: Literal["missing", "problem"], lacking: str, remedy: str
+) -> Check:
     try:
         return Check("Installed", name, "ok", metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Check("Installed", name, otherwise, "not installed", f"`{remedy}`")
+        return Check("Installed", name, otherwise, lacking, f"`{remedy}`")
 
 
 def _embedder() -> Iterator[Check]:

@@ -260,8 +260,7 @@ def _unpacked(packed: bytes) -> Worker[Any, Any]:
 def _work(packed: bytes, item: Any, directory: str) -> Any:
     """Process `item` in `directory`: a process outlives its pool, and its caller's chdir."""
     os.chdir(directory)
-    worker = _unpacked(packed)
-    return worker(item)
+    return _unpacked(packed)(item)
 
 
 @contextmanager

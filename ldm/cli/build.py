@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ldm.cli import output
-from ldm.cli.environment import data_of_format
-from ldm.cli.environment import runtime as command_runtime
+from ldm.cli import environment, output
 from ldm.cli.options import Given, Models, Output, offers
 from ldm.config import DEFAULT_MEMORY, LIMITS, PLACE, TRAJECTORIES, Build, Option, load, merge
 from ldm.envs.formats import Assumed, read_all, write, written_as
@@ -66,7 +64,7 @@ def build_memory(**values: Any) -> None:
     values = given.of(Build)
     if forming.preset is not None:
         values = merge(Build, stage_preset(forming.preset, values.get("env", ""), "build"), values)
-    spec, runtime = load(Build, values), command_runtime(quiet=printing.quiet)
+    spec, runtime = load(Build, values), environment.runtime(quiet=printing.quiet)
     if forming.estimate:
         output.say_all(building.estimate(forming.data, forming.memory, spec, runtime))
         return
@@ -133,7 +131,7 @@ def import_files(**values: Any) -> None:
     folders: list[str] = []
 
     def data(name: str) -> str | None:
-        folder = str(selection.data) if selection.data else data_of_format(name)
+        folder = str(selection.data) if selection.data else environment.data_of_format(name)
         folders.extend([folder] if folder else [])
         return folder
 

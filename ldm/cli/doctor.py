@@ -198,7 +198,14 @@ def data(
         if path is not None:
             raise typer.BadParameter("name either a path to check or --to FOLDER, not both.")
         _download(env, source, to, size, quiet=as_json)
-    report = source.check(to or path or _folder_of_variable(env, source))
+    place = to or path or os.environ.get(source.variable)
+    if source.variable and not place:
+        raise LdmError(
+            f"No path is given, and {source.variable} is not set.",
+            f"Name the folder that holds {source.holds}, ldm data {env} PATH, or download it: "
+            f"ldm data {env} --to FOLDER.",
+        )
+    report = source.check(Path(place) if place else None)
     if as_json:
         output.print_json(report.as_json())
     else:
@@ -231,20 +238,6 @@ def _download(env: str, source: DataSource, to: Path, size: str, *, quiet: bool)
     for file, digest in downloads:
         compared = "as published" if file.sha256 else "no checksum is published"
         output.say(f"{file.filename}: SHA-256 {digest} ({compared})", error=quiet)
-
-
-def _folder_of_variable(env: str, source: DataSource) -> Path | None:
-    """Return the folder that the environment variable names, or None if no folder is needed."""
-    if not source.variable:
-        return None
-    folder = os.environ.get(source.variable)
-    if not folder:
-        raise LdmError(
-            f"No path is given, and {source.variable} is not set.",
-            f"Name the folder that holds {source.holds}, ldm data {env} PATH, or download it: "
-            f"ldm data {env} --to FOLDER.",
-        )
-    return Path(folder)
 
 
 def _print_report(report: DataCheck) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,15 +14,14 @@ from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, 
 from ldm.errors import LdmError
 from ldm.policy import PolicyOptions
 from ldm.run import evaluate as evaluations
-from ldm.run import results
+from ldm.run import presets, results
 from ldm.run.evaluate import Evaluations
 from ldm.run.grid import Grid
+from ldm.run.presets import PresetRecord
+from ldm.run.reproducing import prepare_presets
 from ldm.run.results import Report
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
-
-if TYPE_CHECKING:
-    from ldm.run.presets import PresetRecord
 
 
 @dataclass(frozen=True)
@@ -106,14 +105,12 @@ def evaluate(**values: Any) -> None:
     variations, recording = given.group(Variations), given.group(options.Recording)
     if variations.retry_errors and recording.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
-    check_output(variations.output)
+    results.check_table(variations.output)
     prepared = _prepared(given, variations, recording)
     if variations.estimate:
         output.say_all(line for one in prepared for line in one.estimate())
         return
-    finished = []
-    for one in prepared:
-        finished += [one.play(retry_errors=variations.retry_errors)]
+    finished = [one.play(retry_errors=variations.retry_errors) for one in prepared]
     show_reports(finished, [one.presets for one in prepared], recording.as_json)
     write_output([report for group in finished for report in group], variations.output)
 
@@ -134,8 +131,6 @@ def _prepared(
         nested["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
-        from ldm.run.reproducing import prepare_presets
-
         return prepare_presets(variations.preset, nested, grid, runtime)
     return evaluations.prepare_each(nested, grid, runtime)
 
@@ -159,7 +154,7 @@ def compare(
       ldm compare runs/RUN runs/OTHER
       ldm compare runs/RUN runs/OTHER --output results.parquet
     """
-    check_output(output_file)
+    results.check_table(output_file)
     reports = evaluations.compare(names, folder=runs, trust=trust).reports
     show_tables(reports, error=as_json)
     if as_json:
@@ -174,8 +169,6 @@ def show_reports(
 
     published: the preset records of each report's runs. Raises LdmError if no episode counts.
     """
-    from ldm.run import presets
-
     for reports, records in zip(groups, published, strict=True):
         for one in reports:
             title = f"{one.label} on {one.env}, {one.split}"
@@ -200,8 +193,6 @@ def show_tables(
 
     records: as in `show_reports`.
     """
-    from ldm.run import presets
-
     remarks = list[str]()
     if len(reports) > 1:
         columns, table, remark = results.comparison(reports)
@@ -212,12 +203,6 @@ def show_tables(
         output.print_table(f"Beside {source}", *presets.beside(reports, records), error=error)
         remarks += presets.remarks(records[0])
     output.say_all(remarks, error=error)
-
-
-def check_output(path: Path | None) -> None:
-    """Raise LdmError, before any episode starts, if no table can be written to a file."""
-    if path is not None:
-        results.check_table(path)
 
 
 def write_output(reports: Sequence[Report], path: Path | None) -> None:

@@ -19,22 +19,18 @@ from ldm.config import DEFAULT_MEMORY, Refine, Section
 from ldm.embed import chosen_embedder
 from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError
-from ldm.memory import Memory, chroma, environments, generations, hide, inspect, record
-from ldm.memory import rollback as go_back
-from ldm.memory.changes import purge as remove
+from ldm.memory import Memory, changes, chroma, environments, generations, inspect, packs, record
 from ldm.memory.filters import Filter
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.index import Generation
 from ldm.memory.lessons import Contents, rules_of
-from ldm.memory.packs import SUFFIX, export_pack, export_skills, import_pack
-from ldm.memory.packs import export as write
 from ldm.memory.places import refuse_server
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.memory.verifying import verify as problems_of
 from ldm.reason.relevance import Relevance
 from ldm.reason.rules import Rules
 from ldm.records import is_stream, plain
-from ldm.run.builders import environment_name, only_environment
+from ldm.run.builders import environment_card, only_environment
 from ldm.run.refine import Worth, worth_of
 from ldm.text import counted
 from ldm.types import StateActionTuple, Trajectory
@@ -54,7 +50,7 @@ def chosen(memory: str, env: str) -> str:
     if not env:
         return only_environment(memory)
     if ":" in env:
-        env = environment_name(Section(env))
+        env = environment_card(Section(env)).name
     if env not in environments(memory):
         raise record.missing(memory, env)
     return env
@@ -257,7 +253,7 @@ def rollback(
     if generation < newest.number:
         tuples = counted(newest.recallable, "tuple")
         confirm(f"Go back from generation {newest.number} ({tuples}) of {name}?", yes=yes)
-    go_back(memory, name, generation)
+    changes.rollback(memory, name, generation)
     if generation == newest.number:
         line = f"Generation {generation} of {name} is already the newest."
     elif generation > newest.number:
@@ -346,7 +342,7 @@ def export(
     """
     if skills is not None:
         contents = inspect(memory, chosen(memory, env), generation)
-        written = export_skills(
+        written = packs.export_skills(
             contents.recallable.tuples, contents.generation.env, skills, replace=yes
         )
         output.say_all(map(str, written))
@@ -354,7 +350,7 @@ def export(
         raise LdmError("Nothing is named to write to.", "Give FILE or --skills DIR.")
     if file is None:
         return
-    write_to = export_pack if file.suffix == SUFFIX else write
+    write_to = packs.export_pack if file.suffix == packs.SUFFIX else packs.export
     count = write_to(memory, chosen(memory, env), file, generation)
     output.say(f"{count} tuples → {file}", error=is_stream(file))
 
@@ -372,7 +368,7 @@ def import_(
     Examples:
       ldm memory import alfworld.ldmpack --memory /tmp/memory
     """
-    env, tuples = import_pack(memory, file)
+    env, tuples = packs.import_pack(memory, file)
     output.show(f"{tuples} tuples of {env} → {memory}")
 
 
@@ -507,21 +503,20 @@ def forget(
     contents = inspect(memory, name)
     recalled = contents.recallable.ids
     given, ids = _selected(contents.rows, trajectories, tasks, sources, origin)
+    newest, change, undo = contents.generation, "", ""
     if purge:
         _erase(memory, name, ids, quiet=as_json)
-        newest = generations(memory, name)[-1]
-        done = f"{counted(len(ids), 'tuple')} erased: generation {newest.number} recalls "
-        done += f"{newest.recallable}."
+        newest, change = generations(memory, name)[-1], "erased"
     elif ids := [one for one in ids if one in recalled]:
         settings = {field: " ".join(values) for field, values in given.items()}
-        newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
-        done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
-        done += f"{newest.recallable}."
+        newest = changes.hide(memory, newest, ids, settings=settings, origin="forgotten")
+        change = "forgotten"
         if not record.is_server(memory):
-            done += f" Go back with `ldm memory rollback {newest.number - 1}`."
-    else:
-        newest = contents.generation
-        done = "No recallable tuple matches; nothing was changed."
+            undo = f" Go back with `ldm memory rollback {newest.number - 1}`."
+    done = "No recallable tuple matches; nothing was changed."
+    if change:
+        number = counted(len(ids), "tuple")
+        done = f"{number} {change}: generation {newest.number} recalls {newest.recallable}.{undo}"
     output.print_result({"generation": newest.number, "forgotten": ids}, [done], as_json=as_json)
 
 
@@ -578,7 +573,7 @@ def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
     if remove_vectors(cache_folder() / EMBEDDINGS) and not quiet:
         output.say("The cache of vectors was removed; vectors are recomputed when needed.")
     with output.stages(quiet=quiet) as on_progress:
-        remove(memory, env, ids, on_progress)
+        changes.purge(memory, env, ids, on_progress)
 
 
 def _sources(

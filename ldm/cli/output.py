@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ldm.run.runtime import counting
+from ldm.run.runtime import OnEpisode, Playing, counting
 from ldm.text import counted, last_line, printable, printable_json, redacted, redacted_json
+from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from ldm.run.runtime import OnEpisode, Playing
-    from ldm.types import EpisodeResult
 
 #: Wide enough for every table if the output is no terminal: nothing is cut off in a file.
 FILE_WIDTH = 160

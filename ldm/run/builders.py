@@ -124,7 +124,7 @@ class Builder(Generic[S]):
         if "memory" not in self.needs:
             return self
         spec = self.spec
-        name = environment_name(spec.env, self.cache)
+        name = environment_card(spec.env, self.cache).name
         return replace(self, contents=inspect(spec.memory, name, spec.generation))
 
 
@@ -242,12 +242,12 @@ def build_environment(env: Section, cache: Path | None = None) -> EnvironmentBas
     return chosen(env.typed(chosen.Options, f"environment {name}"))
 
 
-def environment_name(env: Section, cache: Path | None = None) -> str:
-    """Return the name that the environment has in tasks and memories: its card's."""
+def environment_card(env: Section, cache: Path | None = None) -> Card:
+    """Return the environment's card, with the name that it has in tasks and memories."""
     if card := card_of_class(load_env(env.name)):
-        return card.name
+        return card
     with closing(build_environment(env, cache)) as built:
-        return built.card.name
+        return built.card
 
 
 def remembered_class(memory: str, env: str) -> str:
@@ -269,10 +269,8 @@ def only_environment(memory: str) -> str:
 def card_of(env: str) -> Card:
     """Return the card of the environment that records call `env`; empty if not registered."""
     try:
-        if card := card_of_class(load_env(env, recorded=True)):
-            return card
-        with closing(build_environment(Section(env))) as built:
-            return built.card
+        load_env(env, recorded=True)
+        return environment_card(Section(env))
     except LdmError:
         return Card(env, "", ())
 

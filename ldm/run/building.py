@@ -21,7 +21,7 @@ from ldm.envs.metadata import batch_size
 from ldm.episode import EnvironmentBase
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm import LLM, ScopedLLM
-from ldm.llm.models import ModelOptions, Models
+from ldm.llm.models import Models
 from ldm.memory import FormationOptions, build, environments, inspect
 from ldm.memory.formation import BuildResult, form_batch
 from ldm.memory.record import CALLS, is_server
@@ -29,7 +29,7 @@ from ldm.reason import Reasoner
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PromptedOptions
-from ldm.run.builders import Knowledge, build_environment, card_of, environment_name, open_embedder
+from ldm.run.builders import Knowledge, build_environment, card_of, environment_card, open_embedder
 from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runner import TRAJECTORIES
@@ -191,10 +191,7 @@ def build_each(
     """Build memories as `build_memory` does, yielding each environment's once it is complete."""
     chosen, classes = selected(data, options, runtime)
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record, models = None, options.typed("models")
-    if models.configured:
-        record = calls_folder(memory, runtime)
-    with _reasoners(models, record, options, runtime) as reasoner_for:
+    with _reasoners(memory, options, runtime) as reasoner_for:
         for env in sorted({t.task.env for t in chosen}):
             with runtime.stages() as on_progress, _resumable(memory, env):
                 world = Section.read({**options.env.options, "name": classes.get(env, env)})
@@ -258,7 +255,7 @@ def _environment_classes(env: Section, paths: Iterable[Path]) -> tuple[str, dict
     A class is named by the user, or by the run that recorded the trajectories in `paths`.
     """
     if ":" in env.name:
-        name = environment_name(env)
+        name = environment_card(env).name
         return name, {name: env.name}
     return env.name, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
 
@@ -336,13 +333,13 @@ def formation_options(env: str, options: Build) -> FormationOptions:
 
 @contextmanager
 def _reasoners(
-    models: ModelOptions, record: Path | None, options: Build, runtime: Runtime
+    memory: str, options: Build, runtime: Runtime
 ) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
     """Yield environment → a factory of the reasoner that forms its memory, with a model or offline.
 
-    At the end, the cost of a model and the usability of its replies are reported. record: the
-    folder for its calls, or None.
+    At the end, the cost of a model and the usability of its replies are reported.
     """
+    models = options.typed("models")
     if not models.configured:
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
@@ -350,6 +347,7 @@ def _reasoners(
     if not models.replay:
         where = runtime.connection().display_url
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
+    record = calls_folder(memory, runtime)
     reasoners: list[PromptedReasoner] = []
     prompted = PromptedOptions(options.wording, concurrency=models.in_flight)
     so_far = " of this memory so far"  # of all builds into one folder

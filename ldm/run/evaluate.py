@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.envs import load_env
@@ -17,6 +17,7 @@ from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, protocol, recorded_spec
 from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
+from ldm.run.presets import PRESET, PresetRecord
 from ldm.run.results import Report, gains
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Runtime
@@ -24,9 +25,6 @@ from ldm.run.statistics import summarize
 from ldm.runs import SOURCES, Run, differences
 from ldm.text import short
 from ldm.types import EpisodeResult, Task
-
-if TYPE_CHECKING:
-    from ldm.run.presets import PresetRecord
 
 
 def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
@@ -140,8 +138,7 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
     @classmethod
     def resume(cls, name: str, models: Section, runtime: Runtime) -> Evaluations:
         resumed = super().resume(name, models, runtime)
-        for agent in {member.spec.agent.name: member for member in resumed.members}.values():
-            check_models(agent.spec, runtime)
+        check_models([member.spec for member in resumed.members], runtime)
         return resumed
 
     @property
@@ -150,8 +147,6 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         Raises RecordError if run.json holds something else.
         """
-        from ldm.run.presets import PRESET, PresetRecord
-
         firsts = (self.members[group[0]].run for group in self._groups)
         recorded = (run.argument(PRESET, PresetRecord) for run in firsts)
         return tuple(record for record in recorded if record is not None)
@@ -277,8 +272,7 @@ def prepare(
     Nothing is written if something does not fit. Raises LdmError as `evaluate`.
     """
     specs = [settled(spec) for spec in specs]
-    for spec in {(spec.agent.name, spec.models): spec for spec in specs}.values():
-        check_models(spec, runtime)
+    check_models(specs, runtime)
     # A named generation may be the newest, which is evaluated once.
     distinct = {one.spec: one for one in (check(spec, runtime) for spec in specs)}
     first, *others = alike(list(distinct.values()), runtime)
@@ -351,8 +345,13 @@ def settled(spec: Evaluate) -> Evaluate:
     return replace(spec, agent=spec.agent.with_options(**options)).settled("agent")
 
 
-def check_models(spec: Evaluate, runtime: Runtime) -> None:
-    """Raise LdmError if the agent needs a model and none is named; tell of one that is not used."""
+def check_models(specs: Iterable[Evaluate], runtime: Runtime) -> None:
+    """Raise LdmError if an agent needs a model and none is named; tell of one that is not used."""
+    for spec in {(spec.agent.name, spec.models): spec for spec in specs}.values():
+        _check_model(spec, runtime)
+
+
+def _check_model(spec: Evaluate, runtime: Runtime) -> None:
     models, agent = spec.typed("models"), builders.agent_of(spec)
     if notice := agent.notice(spec.typed("agent")):
         runtime.message(notice)

@@ -212,7 +212,12 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     def finish(
         self, member: Member[Refine], session: Session, known: Sequence[ExploredGoal]
     ) -> Refined:
-        verdict, generation = self._judged(member, session, known), None
+        formation, generation = FormationOptions(batch_size(member.spec.env.name)), None
+        with self.runtime.stages() as on_progress:
+            verdict = judge(
+                *(session.stage, session.setup, known),
+                *(member.spec.typed("gate"), formation, on_progress),
+            )
         if verdict.rows and not self.dry_run:
             try:
                 generation = _extended(member, known, verdict, self.runtime)
@@ -244,16 +249,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
                     counts.update(setup.reasoner.counts())
                 if line := describe_replies(counts):
                     self.runtime.message(line)
-
-    def _judged(
-        self, member: Member[Refine], session: Session, explored: Sequence[ExploredGoal]
-    ) -> Verdict:
-        formation = FormationOptions(batch_size(member.spec.env.name))
-        with self.runtime.stages() as on_progress:
-            return judge(
-                *(session.stage, session.setup, explored),
-                *(member.spec.typed("gate"), formation, on_progress),
-            )
 
     def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
         """Return the error for an interruption while the memory is written."""

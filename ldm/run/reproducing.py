@@ -258,12 +258,10 @@ def _checked(resolved: ResolvedPreset, runtime: Runtime) -> list[Member[Evaluate
     """Return the evaluations to run. Raises LdmError that names everything missing."""
     missing: list[LdmError] = []
     checked: list[Member[Evaluate]] = []
-    for spec in {(spec.agent.name, spec.models): spec for spec in resolved.specs}.values():
-        try:
-            check_models(spec, runtime)
-        except LdmError as error:
-            missing.append(error)
-            break  # the others lack the same
+    try:
+        check_models(resolved.specs, runtime)
+    except LdmError as error:
+        missing.append(error)
     for spec in resolved.specs:
         try:
             checked.append(check(settled(spec), runtime))

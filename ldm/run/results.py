@@ -40,9 +40,9 @@ DESCRIBED: dict[str, type[Any]] = {
 }
 
 
-def check_table(path: Path) -> None:
-    """Raise LdmError if a file's ending names no format for results."""
-    if path.suffix not in (PARQUET, CSV):
+def check_table(path: Path | None) -> None:
+    """Raise LdmError if a file is named whose ending names no format for results."""
+    if path is not None and path.suffix not in (PARQUET, CSV):
         raise LdmError(
             f"{path} is neither a {PARQUET} nor a {CSV} file.", "Let its name end in one of them."
         )
@@ -208,9 +208,8 @@ def _spread(report: Report) -> Spread:
 
 def rows(report: Report) -> list[tuple[str, ...]]:
     """Return one row per kind and the row "all", by HEADINGS."""
-    kinds = report.summary.by_kind
-    rows_by_kind = [_row(kind, group) for kind, group in kinds.items()]
-    return [*rows_by_kind, _row("all", report.summary.overall)]
+    summary = report.summary
+    return [*map(_row, summary.by_kind, summary.by_kind.values()), _row("all", summary.overall)]
 
 
 def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], str]:
