@@ -195,14 +195,14 @@ def main() -> None:
                 app(prog_name="ldm")
         except SystemExit as finished:
             if finished.code == INTERRUPTED:
-                _complain("Interrupted.")
+                output.say("Interrupted.")
             sys.stdout.flush()
             raise
     except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        _complain("Interrupted.")
+        output.say("Interrupted.")
         sys.exit(INTERRUPTED)
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
@@ -210,7 +210,7 @@ def main() -> None:
         if os.environ.get("LDM_DEBUG") == "1":
             output.say(traceback.format_exc())
             sys.exit(1)
-        _complain(*_explain(error))
+        output.say_all(filter(None, _explain(error)), error=True)
         sys.exit(INTERRUPTED if isinstance(error, Interrupted) else 1)
 
 
@@ -246,9 +246,3 @@ def _explain(error: BaseException) -> tuple[str, str]:
             return f"Error: {error}.", module_clash() or remedy
     kind = type(error).__name__
     return f"Error inside ldm: {kind}: {error}", "Run it again with LDM_DEBUG=1 and report that."
-
-
-def _complain(message: str, remedy: str = "") -> None:
-    output.say(message)
-    if remedy:
-        output.say(remedy)

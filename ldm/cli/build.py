@@ -192,8 +192,7 @@ def _show_imported(
         if folders:
             why = f"the data in {folders[0]} do not say what was seen"
         lines.append(f"{counted(blind, 'trajectory')} without observations: {why}.")
-    for line in lines:
-        output.say(line, error=apart)
+    output.say_all(lines, error=apart)
 
 
 def _as_object(built: BuildResult) -> dict[str, Any]:

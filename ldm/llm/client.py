@@ -223,24 +223,36 @@ class Client:
     def _attempt(
         self, role: str, request: Request, capabilities: Capabilities, unusable: int
     ) -> Call:
-        """Send one request; return its paid response.
+        """Send one request; return its paid response, an error "context" if it is too long.
 
         unusable: number of final faults so far (see `Fault`). Work that may be billed and brought
-        no response is recorded as lost, at its maximum.
+        no response is recorded as lost, at its maximum. Raises Fault.
         """
         bound = self._bound(request, capabilities)
         try:
             reserved = self.meter.reserve(request, bound)
         except errors.RunStopped as error:
             raise self.stop(error) from None
+        assert self.service is not None  # noqa: S101 - `_make` has checked it
         call: Call | None = None
         try:
-            call = self._send(role, request, capabilities, bound, unusable)
-        except Fault as fault:
-            if fault.billed:
-                call = Call(request.key, role, request, fault.what, "", reserved.usage, error=LOST)
-                self.recording.add(call)
-            raise
+            entered = self.limiter.enter()
+            try:
+                call = self.service.send(role, request, capabilities, bound, unusable)
+                self.limiter.widen()
+            except Fault as fault:
+                if fault.refused:
+                    self.limiter.narrow(entered, fault.retry_after or 0.0)
+                lost = Call(request.key, role, request, fault.what, "", reserved.usage, error=LOST)
+                if fault.kind == "context":
+                    call = replace(lost, usage=Usage(), error="context")
+                else:
+                    if fault.billed:
+                        call = lost
+                        self.recording.add(call)
+                    raise
+            finally:
+                self.limiter.leave()
         finally:
             self.meter.settle(reserved, call)
         with self._lock:
@@ -279,31 +291,6 @@ class Client:
             "Turn its thinking off or use another model; then resume.",
         )
         raise self.stop(stopped)
-
-    def _send(
-        self,
-        role: str,
-        request: Request,
-        capabilities: Capabilities,
-        bound: int | None,
-        unusable: int,
-    ) -> Call:
-        """Return the response, an error "context" if the request is too long. Raises Fault."""
-        assert self.service is not None  # noqa: S101 - `_make` has checked it
-        entered = self.limiter.enter()
-        try:
-            call = self.service.send(role, request, capabilities, bound, unusable)
-        except Fault as fault:
-            if fault.refused:
-                self.limiter.narrow(entered, fault.retry_after or 0.0)
-            if fault.kind != "context":
-                raise
-            return Call(request.key, role, request, fault.what, "", Usage(), error="context")
-        else:
-            self.limiter.widen()
-            return call
-        finally:
-            self.limiter.leave()
 
     def _bound(self, request: Request, capabilities: Capabilities) -> int | None:
         """Return the bound on the reply's length, with room for the model's thoughts.

@@ -221,9 +221,8 @@ def selected(
     named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
     paths = _existing(named, runtime)
     read = read_all(paths, runtime.message, name=options.format, strict=options.strict)
-    everything = [*read, *ready]
     only, classes = _environment_classes(options.env, paths)
-    chosen = [t for t in everything if not only or t.task.env == only]
+    chosen = [t for t in [*read, *ready] if not only or t.task.env == only]
     if not chosen:
         of = f" of {only}" if only else ""
         where = f" in {', '.join(map(str, paths))}" if paths else ""

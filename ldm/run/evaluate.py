@@ -93,32 +93,26 @@ def _reports(
     """Return the reports of finished runs under labels of their own; repeats share one."""
     groups = repeated([spec for _, spec in recorded])
     names = labels([recorded[group[0]][1] for group in groups])
-    return tuple(
-        _report(name, [recorded[place] for place in group], [outcomes[place] for place in group])
-        for name, group in zip(names, groups, strict=True)
-    )
-
-
-def _report(
-    name: str, runs: Sequence[tuple[Run, Evaluate]], outcomes: Sequence[Sequence[EpisodeResult]]
-) -> Report:
-    """Return the report of finished runs that are repeats of the same evaluation."""
-    run, spec = runs[0]
-    reporting = builders.agent_of(spec).reporting
-    results = [result for outcome in outcomes for result in outcome]
-    return Report(
-        env=spec.env.name,
-        split=spec.split,
-        label=name,
-        sees_reward=builders.agent_of(spec).sees_reward,
-        directory=run.directory,
-        summary=summarize(results, seed=spec.seed, reporting=reporting),
-        results=tuple(results),
-        reporting=reporting,
-        conditions=conditions_of(spec, run),
-        directories=tuple(one.directory for one, _ in runs),
-        seed=spec.seed,
-    )
+    reports = []
+    for name, group in zip(names, groups, strict=True):
+        run, spec = recorded[group[0]]
+        agent = builders.agent_of(spec)
+        played = [result for place in group for result in outcomes[place]]
+        report = Report(
+            env=spec.env.name,
+            split=spec.split,
+            label=name,
+            sees_reward=agent.sees_reward,
+            directory=run.directory,
+            summary=summarize(played, seed=spec.seed, reporting=agent.reporting),
+            results=tuple(played),
+            reporting=agent.reporting,
+            conditions=conditions_of(spec, run),
+            directories=tuple(recorded[place][0].directory for place in group),
+            seed=spec.seed,
+        )
+        reports.append(report)
+    return tuple(reports)
 
 
 @dataclass(frozen=True)

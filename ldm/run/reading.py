@@ -34,7 +34,7 @@ from ldm.reason.relevance import Relevance
 from ldm.reporting import Reporting
 from ldm.run.runner import SUMMARY, played
 from ldm.runs import Run, open_run
-from ldm.text import last_line, read_json
+from ldm.text import counted, last_line, read_json
 from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory
 
 Spec = Evaluate | Refine | OptimisePlan
@@ -361,30 +361,19 @@ def episode_lines(
     place = max(0, result.submitted) if trial is None else trial
     if len(episode.trials) > 1:
         yield f"trial {place + 1} of {len(episode.trials)}"
-    yield from _trial_lines(episode, place, tuples, bounds, iter(facts(place)))
-
-
-def _trial_lines(
-    episode: RecordedEpisode,
-    place: int,
-    tuples: Tuples,
-    bounds: Bounds,
-    facts: Iterator[Sequence[str]],
-) -> Iterator[str]:
-    trial: Trajectory = episode.trials[place]
-    votes, calls = iter(episode.votes(place)), episode.calls(place)
-    yield f"start: {short(trial.opening, bounds.text)}"
-    for number, step in enumerate(trial.steps[: bounds.steps]):
+    recorded, votes, calls = episode.trials[place], iter(episode.votes(place)), episode.calls(place)
+    because = iter(facts(place))
+    yield f"start: {short(recorded.opening, bounds.text)}"
+    for number, step in enumerate(recorded.steps[: bounds.steps]):
         vote = next(votes, None) if step.action else None
         yield from _step_lines(number, step, vote, tuples, bounds)
-        if step.action and (because := next(facts, ())):
-            yield f"    because: {short('; '.join(because), bounds.text)}"
+        if step.action and (reasons := next(because, ())):
+            yield f"    because: {short('; '.join(reasons), bounds.text)}"
         if number in calls:
-            count = len(calls[number])
-            yield f"    a model was asked: {count} call{'s' if count > 1 else ''}"
+            yield f"    a model was asked: {counted(len(calls[number]), 'call')}"
         if step.observation:
             yield f"    → {short(step.observation, bounds.text)}"
-    if (rest := len(trial.steps) - bounds.steps) > 0:
+    if (rest := len(recorded.steps) - bounds.steps) > 0:
         yield f"{rest} more steps; `ldm report` shows all."
 
 
