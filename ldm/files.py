@@ -36,13 +36,6 @@ def open_own(path: Path, mode: str = "rb", **options: Any) -> IO[Any]:
     return open(path, mode, opener=unfollowed, **options)
 
 
-def read_own(path: Path) -> bytes:
-    """Return the content of a file that `open_own` opens."""
-    with open_own(path) as file:
-        content: bytes = file.read()
-    return content
-
-
 def refuse_foreign(path: Path) -> None:
     """Raise ForeignFile if a path is anything but a file or a folder; nothing may be there.
 

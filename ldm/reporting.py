@@ -126,3 +126,7 @@ class Reporting:
     measures: tuple[Measure, ...] = ()
     findings: Callable[[Sequence[EpisodeResult]], Findings] = lambda results: Findings()
     tree: Callable[[EpisodeResult], TaskTree | None] = lambda result: None
+
+
+#: That of an agent which declares nothing.
+NO_REPORTING = Reporting()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ldm.memory import Memory
 from ldm.reason import Reasoner
 from ldm.reason.prompting import PromptedOptions
 from ldm.reporting import Reporting
-from ldm.types import Card, EpisodeResult
+from ldm.types import Card
 
 AGENTS = {
     "act": "ldm.agents.act:ActAgent",
@@ -113,8 +113,3 @@ def reporting_named(name: str) -> Reporting:
         return load_agent(name, recorded=True).reporting
     except LdmError:
         return Reporting()
-
-
-def reporting_on(results: Sequence[EpisodeResult]) -> Reporting:
-    """Return the reporting of the agent that produced these results."""
-    return reporting_named(results[0].agent) if results else Reporting()

@@ -13,7 +13,7 @@ from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
 from ldm.config import LIMITS, PLAN, OptimisePlan, Option, load
 from ldm.errors import LdmError
 from ldm.run import plan as plans
-from ldm.run.plan import OptimisedPlan, OptimisedPlans, PlanEvaluation, PlanScores
+from ldm.run.plan import OptimisedPlan, OptimisedPlans, PlanEvaluation
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ SETTINGS = shorts(PLAN, AutoPlanSettings, "plan.iterations", "plan.batch")
 
 
 @offers(OptimisePlan, Repetition, SETTINGS, Models, Recording)
-def autoplan(**values: Any) -> None:
+def autoplan(given: Given) -> None:
     """Optimise plans for kinds of task (AutoPlan), and save them with how they were made.
 
     Starting from an empty plan, each iteration attempts a batch of training tasks, reflects on
@@ -72,7 +72,6 @@ def autoplan(**values: Any) -> None:
       ldm autoplan --env hotpotqa --kind all --split train_hard --estimate --llm MODEL
       ldm autoplan --resume runs/autoplan-alfworld-heat-20261121-101530-ab12
     """
-    given = Given(autoplan, values)
     repetition, recording = given.group(Repetition), given.group(Recording)
     optimisation = _prepared(given, repetition, recording)
     if repetition.estimate:
@@ -98,15 +97,19 @@ def _prepared(given: Given, repetition: Repetition, recording: Recording) -> pla
 def _show(result: OptimisedPlans, *, as_json: bool) -> None:
     alone = len(result.plans) == 1
     _show_plans(result.plans, error=as_json)
-    if result.scores is not None:
-        _show_scores(result.scores, error=as_json)
+    if (scores := result.scores) is not None:
+        evaluated = f"Evaluated on {scores.evaluation.tasks} tasks of {scores.evaluation.split}."
+        output.say(evaluated, error=as_json)
+        for title, columns, rows in scores.tables():
+            output.print_table(title, columns, rows, error=as_json)
+        output.say_all(scores.lines(), error=as_json)
     if as_json:
         objects = [_as_json(one, alone=alone) for one in result.plans]
-        if alone and result.scores is None:
+        if alone and scores is None:
             output.print_json(objects[0])
             return
-        scores = None if result.scores is None else result.scores.as_json()
-        output.print_json({"plans": objects, "evaluation": scores})
+        evaluation = None if scores is None else scores.as_json()
+        output.print_json({"plans": objects, "evaluation": evaluation})
 
 
 def _show_plans(plans: Sequence[OptimisedPlan], *, error: bool) -> None:
@@ -128,15 +131,6 @@ def _show_plans(plans: Sequence[OptimisedPlan], *, error: bool) -> None:
     output.print_table(f"Plans in {plans[0].plan.env}", columns, rows, error=error)
     lines = plans[0].plan.plan.splitlines() or ["(empty)"] if len(plans) == 1 else []
     output.say_all([*(f"  {line}" for line in lines), *places], error=error)
-
-
-def _show_scores(scores: PlanScores, *, error: bool) -> None:
-    """Print success by iteration and by kind, and the tests between settings."""
-    evaluated = scores.evaluation
-    output.say(f"Evaluated on {evaluated.tasks} tasks of {evaluated.split}.", error=error)
-    for title, columns, rows in scores.tables():
-        output.print_table(title, columns, rows, error=error)
-    output.say_all(scores.lines(), error=error)
 
 
 def _as_json(result: OptimisedPlan, *, alone: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -80,7 +80,7 @@ DECIDING = options.shorts(AGENT, PolicyOptions, "agent.k", "agent.wording")
 
 
 @options.offers(Evaluate, Variations, DECIDING, options.Models, options.Recording)
-def evaluate(**values: Any) -> None:
+def evaluate(given: options.Given) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. Options of the
@@ -101,7 +101,6 @@ def evaluate(**values: Any) -> None:
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm MODEL --max-usd 2
     """
-    given = options.Given(evaluate, values)
     variations, recording = given.group(Variations), given.group(options.Recording)
     if variations.retry_errors and recording.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")

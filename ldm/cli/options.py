@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass, replace
+from functools import wraps
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -26,7 +27,6 @@ from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
-C = TypeVar("C", bound=Callable[..., None])
 T = TypeVar("T")
 
 #: Characters of an option's name and values beside which its description stands.
@@ -105,19 +105,23 @@ class Recording(Output):
         )
 
 
-def offers(*owners: type[Any]) -> Callable[[C], C]:
-    """Give a command, which takes `**values`, an option for each field of the owners."""
+def offers(*owners: type[Any]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
+    """Give a command, which takes what is given, an option for each field of the owners."""
 
-    def decorate(command: C) -> C:
+    def decorate(command: Callable[[Given], None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            command(Given(owners, values))
+
         listed = [
             _parameter(one) for owner in owners for one in hints(owner).values() if one.option
         ]
         kind = inspect.Parameter.KEYWORD_ONLY
         listed.append(inspect.Parameter(CONTEXT, kind, annotation=typer.Context))
-        command.owners = owners  # type: ignore[attr-defined]
-        command.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in listed}
-        return command
+        run.owners = owners  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in listed}
+        return run
 
     return decorate
 
@@ -126,7 +130,7 @@ def offers(*owners: type[Any]) -> Callable[[C], C]:
 class Given:
     """The options given to a command that `offers` decorates."""
 
-    command: Callable[..., None]
+    owners: tuple[type[Any], ...]
     values: Mapping[str, Any]
 
     def of(self, owner: type[Any]) -> dict[str, Any]:
@@ -176,7 +180,7 @@ class Given:
         """
         shorts = {
             one.option.path: self.values.get(name)
-            for each in self.command.owners  # type: ignore[attr-defined]
+            for each in self.owners
             for name, one in hints(each).items()
             if one.option is not None and one.option.path
         }

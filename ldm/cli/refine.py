@@ -42,7 +42,7 @@ GATE = shorts(SEARCH, GateOptions, "gate.gate")
 
 
 @offers(Refine, Exploration, DECIDING, SEARCHING, GATE, Models, Recording)
-def refine(**values: Any) -> None:
+def refine(given: Given) -> None:
     """Explore new training goals, and add improvements as the memory's next generation.
 
     Each goal is first played greedily. If that falls short of the full score, other decision
@@ -59,7 +59,6 @@ def refine(**values: Any) -> None:
       ldm refine --resume runs/refine-alfworld-train-20261121-101530-ab12
       ldm runs show runs/refine-alfworld-train-20261121-101530-ab12 TASK
     """
-    given = Given(refine, values)
     exploration, recording = given.group(Exploration), given.group(Recording)
     runtime, dry_run = recording.runtime(), exploration.dry_run
     if recording.resume is not None:
@@ -90,7 +89,10 @@ def _show(result: Refined, *, as_json: bool) -> None:
     spec, run, explored = result.spec, result.run, result.explored
     title = f"Refinement of generation {spec.generation} on {spec.env.name}, {spec.split}"
     _print_rows(title, report.rows(explored), as_json=as_json)
-    _show_gate(result, as_json=as_json)
+    if result.verdict.comparisons:
+        title = "Scores without and with what was learnt, each without its own episodes"
+        _print_rows(title, report.gate_rows(result.verdict, result.intervals()), as_json=as_json)
+    output.say_all(report.decisions(result.verdict, result.gain()), error=as_json)
     broken = [one for one in explored if one.error]
     if broken:
         output.say(
@@ -124,14 +126,6 @@ def _as_object(result: Refined) -> dict[str, Any]:
         "by_kind": {kind: asdict(one) for kind, one in report.by_kind(result.explored).items()},
         "run": str(result.run.directory),
     }
-
-
-def _show_gate(result: Refined, *, as_json: bool) -> None:
-    verdict = result.verdict
-    if verdict.comparisons:
-        title = "Scores without and with what was learnt, each without its own episodes"
-        _print_rows(title, report.gate_rows(verdict, result.intervals()), as_json=as_json)
-    output.say_all(report.decisions(verdict, result.gain()), error=as_json)
 
 
 def _print_rows(title: str, rows: Sequence[dict[str, str]], *, as_json: bool) -> None:

@@ -492,7 +492,9 @@ def _zero_unset(place: Path) -> None:
     Chroma does not initialise it, so it may hold secrets or purged texts of the process.
     """
     for header in place.glob("*/header.bin"):
-        if len(start := files.read_own(header)[: INDEX_HEADER.size]) < INDEX_HEADER.size:
+        with files.open_own(header) as file:
+            start = file.read(INDEX_HEADER.size)
+        if len(start) < INDEX_HEADER.size:
             continue
         version, offset, capacity, elements, size = INDEX_HEADER.unpack(start)
         if version != 1 or offset or elements > capacity:

@@ -10,12 +10,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from ldm.agents import reporting_on
 from ldm.errors import LdmError
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.prompting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.records import replaced, writing
-from ldm.reporting import Findings, Measure, Reporting
+from ldm.reporting import NO_REPORTING, Findings, Measure, Reporting
 from ldm.run import statistics
 from ldm.run.conditions import Conditions
 from ldm.run.statistics import Spread, pass_at, spread, with_measures
@@ -127,8 +126,8 @@ class Report:
     """A finished run with its results.
 
     label: distinguishes runs in a comparison, e.g. "ldm control=random". results: of all repeats,
-    in order. reporting: that of the agent's class; by default that of the registered agent of this
-    name. conditions: those of the agent. directories: of all repeats. seed: of intervals.
+    in order. reporting: that of the agent's class. conditions: those of the agent. directories: of
+    all repeats. seed: of intervals.
     """
 
     env: str
@@ -138,7 +137,7 @@ class Report:
     directory: Path
     summary: statistics.Summary
     results: tuple[EpisodeResult, ...]
-    reporting: Reporting | None = None
+    reporting: Reporting = NO_REPORTING
     conditions: Conditions = Conditions()  # noqa: RUF009 - frozen
     directories: tuple[Path, ...] = ()
     seed: int = 0
@@ -168,12 +167,12 @@ class Report:
     @property
     def measures(self) -> list[Measure]:
         """The agent's own figures that were measured."""
-        known = (self.reporting or reporting_on(self.results)).measures
+        known = self.reporting.measures
         return [measure for measure in known if measure.name in self.summary.overall.measures]
 
     def findings(self) -> Findings:
         """Return the findings of the agent's class on the results."""
-        return (self.reporting or reporting_on(self.results)).findings(self.results)
+        return self.reporting.findings(self.results)
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ldm.agents import reporting_on
 from ldm.errors import LdmError
-from ldm.reporting import Measure, Reporting
+from ldm.reporting import NO_REPORTING, Measure, Reporting
 from ldm.types import EpisodeResult
 
 
@@ -223,13 +222,13 @@ def score_of(result: EpisodeResult) -> float:
 
 
 def summarize(
-    results: Sequence[EpisodeResult], *, seed: int = 0, reporting: Reporting | None = None
+    results: Sequence[EpisodeResult], *, seed: int = 0, reporting: Reporting = NO_REPORTING
 ) -> Summary:
     """Summarise results, overall and by kind (in alphabetical order); `seed` is the bootstrap's.
 
-    reporting: that of the agent's class; by default that of the registered agent of this name.
+    reporting: that of the agent's class.
     """
-    columns = with_measures((reporting or reporting_on(results)).measures)
+    columns = with_measures(reporting.measures)
     kinds: defaultdict[str, list[EpisodeResult]] = defaultdict(list)
     for one in results:
         kinds[one.task.kind].append(one)
