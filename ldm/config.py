@@ -176,17 +176,20 @@ SEED = Option("Random seed.", TASKS)
 
 
 class Spec:
-    """Base of the experiments: reads names and mappings as sections, and lists as tuples."""
+    """Base of the experiments: reads names and mappings as sections, and lists as tuples.
+
+    A section without a name has that of its default.
+    """
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
         """Raise LdmError for a text if a field takes several values."""
         for one in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, one.name)
-            hint = hints(type(self))[one.name].hint
+            value, hint = getattr(self, one.name), hints(type(self))[one.name].hint
             if hint is Section:
                 value = Section.read(value)
+                value = Section(value.name or one.default.name, value.given)
             elif isinstance(value, PurePath):
                 value = str(value)
             elif isinstance(value, list):
@@ -430,11 +433,7 @@ def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
         _check_known(name, known, where or owner.__name__)
         one = known[name]
         with _fitting(f"{where and where + '.'}{name}", one.hint, value):
-            if one.hint is Section:
-                section = Section.read(value)
-                read[name] = Section(section.name or one.default.name, section.given)
-            else:
-                read[name] = parsed(one.hint, value)
+            read[name] = Section.read(value) if one.hint is Section else parsed(one.hint, value)
     return owner(**read)
 
 

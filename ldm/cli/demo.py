@@ -48,27 +48,21 @@ def demo(
 
 
 def _commands(env: str, folder: Path, per_kind: int, limit: int) -> Iterator[list[str]]:
-    explore, test = _splits(env)
-    memory = ["--memory", str(folder / "memory")]
-    places = [*memory, "--runs", str(folder / "runs")]
-    drawn = ["--per-kind", str(per_kind), "--rebuild"]
-    yield ["build-memory", "--env", env, *drawn, *memory]
-    goals = ["--limit", str(limit * 5 // 3), "--rounds", "2"]
-    yield ["refine", "--env", env, "--split", explore, *goals, *places]
-    made = ",".join(str(one.number) for one in generations(str(folder / "memory"), env))
-    evaluated = ["--split", test, "--limit", str(limit), "--agent", "ldm", "--generation", made]
-    yield ["eval", "--env", env, *evaluated, *places]
-
-
-def _splits(env: str) -> tuple[str, str]:
-    """Return the split to explore and the split to evaluate."""
     shipped = metadata(env).shipped
     if shipped is None:
         raise LdmError(
             f"{env} ships no games to explore and evaluate.",
             f"Leave --env out for {_first()}; `ldm envs` lists the others.",
         )
-    return shipped.explore, shipped.test
+    memory = ["--memory", str(folder / "memory")]
+    places = [*memory, "--runs", str(folder / "runs")]
+    drawn = ["--per-kind", str(per_kind), "--rebuild"]
+    yield ["build-memory", "--env", env, *drawn, *memory]
+    goals = ["--limit", str(limit * 5 // 3), "--rounds", "2"]
+    yield ["refine", "--env", env, "--split", shipped.explore, *goals, *places]
+    made = ",".join(str(one.number) for one in generations(str(folder / "memory"), env))
+    evaluated = ["--limit", str(limit), "--agent", "ldm", "--generation", made]
+    yield ["eval", "--env", env, "--split", shipped.test, *evaluated, *places]
 
 
 def _first() -> str:

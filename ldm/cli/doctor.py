@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,12 +16,10 @@ from ldm.cli.environment import connection, runtime
 from ldm.cli.options import AsJson, LlmName
 from ldm.config import DEFAULT_MEMORY, Section
 from ldm.diagnosis import Check, diagnose
+from ldm.envs.metadata import DataCheck, DataSource, metadata
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions, Models
 from ldm.text import counted
-
-if TYPE_CHECKING:
-    from ldm.envs.metadata import DataCheck, DataSource
 
 
 def doctor(
@@ -217,8 +215,6 @@ def data(
 
 
 def _source(env: str) -> DataSource:
-    from ldm.envs.metadata import metadata
-
     source = metadata(env).data
     if source is None:
         raise LdmError(

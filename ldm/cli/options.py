@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from ldm import config
+from ldm import config, text
 from ldm.cli.environment import model_names, runtime
 from ldm.config import RUNNING, TASKS, Field, Option, Section, Spec, hints, unknown
 from ldm.errors import LdmError
@@ -346,15 +346,13 @@ def _typer_type(hint: Any) -> Any:
     return hint if NoneType in get_args(hint) else hint | None
 
 
-def listed_names(text: str) -> tuple[str, ...]:
+def listed_names(listed: str) -> tuple[str, ...]:
     """Return the parts of a comma list."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(part.strip() for part in listed.split(",") if part.strip())
 
 
 def listed_ids(named: str) -> tuple[str, ...]:
     """Return task ids from a comma list, or from a file with one per line (# starts a comment)."""
-    from ldm import text
-
     path = Path(named)
     if not path.is_file():
         return listed_names(named)
