@@ -491,8 +491,7 @@ def takes(hint: Any) -> str:
     if typing.get_origin(hint) in (tuple, list, frozenset):
         return "a list such as a,b"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
-    parts = typing.get_args(hint)
-    if parts:
+    if parts := typing.get_args(hint):
         words = ["none" if one is NoneType else takes(one) for one in parts]
         return (", or " if " or " in words[0] else " or ").join(words)
     if is_dataclass(hint) or hint is Section:

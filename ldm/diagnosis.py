@@ -62,8 +62,7 @@ def module_clash() -> str:
     import ldm
 
     owners = metadata.packages_distributions().get("ldm", [])
-    others = sorted({name.lower().replace("_", "-") for name in owners} - {OURS})
-    if others:
+    if others := sorted({name.lower().replace("_", "-") for name in owners} - {OURS}):
         return (
             f"The package {', '.join(others)} also installs a module `ldm`. Remove it with `pip"
             " uninstall`, or keep it in an environment of its own; this one is ldm-memory."
@@ -81,8 +80,7 @@ def _installed() -> Iterator[Check]:
     from ldm.version import __version__
 
     yield Check("Installed", "ldm", "ok", f"{__version__} in {Path(__file__).parent}")
-    clash = module_clash()
-    if clash:
+    if clash := module_clash():
         message, _, remedy = clash.partition(". ")
         yield Check("Installed", "module ldm", "problem", message + ".", remedy)
     yield Check("Installed", "python", "ok", f"{platform.python_version()} in {sys.prefix}")
@@ -106,8 +104,7 @@ def _environments() -> Iterator[Check]:
 
     usable, broken = registered()
     for env in usable.values():
-        extra = metadata_of(env).extra
-        if extra is None:
+        if (extra := metadata_of(env).extra) is None:
             continue
         for name in extra.distributions:
             lacking = f"not installed; only for {extra.purpose}"
@@ -160,8 +157,7 @@ def _data(variables: Mapping[str, str]) -> Iterator[Check]:
         if source is not None and source.variable:
             yield _folder(source, variables.get(source.variable, ""))
 
-    folder = shipped_trajectories()
-    if folder is None:
+    if (folder := shipped_trajectories()) is None:
         remedy = "Reinstall ldm-memory, or give `ldm build-memory` files of your own."
         yield Check("Data", "trajectories", "missing", "not shipped with this copy", remedy)
     else:

@@ -212,8 +212,7 @@ def replaced(path: Path) -> Iterator[Path]:
     The target of a link is replaced. A device or a pipe gets the content at the end. Raises
     LdmError if `path` is something else, such as a folder.
     """
-    stream = _stream(path)
-    if stream is not None:
+    if (stream := _stream(path)) is not None:
         with tempfile.TemporaryDirectory() as folder:
             temporary = Path(folder) / path.name
             yield temporary

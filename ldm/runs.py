@@ -116,8 +116,7 @@ class Run:
 
         Raises RecordError if it is something else.
         """
-        value = self.manifest.arguments.get(name)
-        if value is None:
+        if (value := self.manifest.arguments.get(name)) is None:
             return None
         return records.loads(json.dumps(value), record_type, file=str(self.directory / MANIFEST))
 

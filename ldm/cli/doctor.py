@@ -215,8 +215,7 @@ def data(
 
 
 def _source(env: str) -> DataSource:
-    source = metadata(env).data
-    if source is None:
+    if (source := metadata(env).data) is None:
         raise LdmError(
             f"The environment {env} has no data to check.",
             "`ldm envs` says what each environment needs.",

@@ -134,8 +134,12 @@ class Given:
     values: Mapping[str, Any]
 
     def of(self, owner: type[Any]) -> dict[str, Any]:
-        """Return the given fields of a spec, with its sections, as nested values."""
-        return config.merge(owner, self._own(owner), self._sections(owner))
+        """Return the given fields of a spec, with its sections, as nested values.
+
+        Variables name the models that the command line does not.
+        """
+        named = {"models": model_names()}
+        return config.merge(owner, named, self._own(owner), self._sections(owner))
 
     def group(self, owner: type[T]) -> T:
         """Return a dataclass of options with the given values and its defaults."""
@@ -143,7 +147,7 @@ class Given:
 
     def model_changes(self) -> Section:
         """Return the model options of the command line, for a run that has recorded its models."""
-        return Section.read(self._sections(config.Evaluate, {}).get("models", {}))
+        return Section.read(self._sections(config.Evaluate).get("models", {}))
 
     def refuse_with_resume(self, spec: type[Spec], own: type[Any], but: Sequence[str]) -> None:
         """Raise LdmError for an option that a resumed run has recorded.
@@ -171,22 +175,14 @@ class Given:
             if name in known and _is_given(known[name], value)
         }
 
-    def _sections(
-        self, owner: type[Any], variables: Mapping[str, str] | None = None
-    ) -> dict[str, dict[str, Any]]:
-        """Return section → option → value, from dotted options and their short forms.
-
-        variables: model options if the command line gives none; default: `model_names`.
-        """
-        shorts = {
-            one.option.path: self.values.get(name)
+    def _sections(self, owner: type[Any]) -> dict[str, dict[str, Any]]:
+        """Return section → option → value, from dotted options and their short forms."""
+        paths = {
+            one.option.path: value
             for each in self.owners
             for name, one in hints(each).items()
-            if one.option is not None and one.option.path
+            if one.option and one.option.path and (value := self.values.get(name)) is not None
         }
-        named = model_names() if variables is None else variables
-        paths: dict[str, Any] = {f"models.{k}": v for k, v in named.items()}
-        paths |= {path: value for path, value in shorts.items() if value is not None}
         paths |= self.values[CONTEXT].meta[SECTIONS]
         result: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for path, value in paths.items():

@@ -93,8 +93,7 @@ def _show(result: Refined, *, as_json: bool) -> None:
         title = "Scores without and with what was learnt, each without its own episodes"
         _print_rows(title, report.gate_rows(result.verdict, result.intervals()), as_json=as_json)
     output.say_all(report.decisions(result.verdict, result.gain()), error=as_json)
-    broken = [one for one in explored if one.error]
-    if broken:
+    if broken := [one for one in explored if one.error]:
         output.say(
             f"{counted(len(broken), 'goal')} failed with an error and added nothing. "
             f"{broken[0].task.id}: {last_line(broken[0].error)}"

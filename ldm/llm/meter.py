@@ -333,8 +333,7 @@ def _packaged_prices() -> Iterator[tuple[str, Price]]:
     provider = next(provider for provider in providers if provider.id == "openai")
     now = datetime.now(tz=UTC)
     for model in provider.models:
-        price = _price(model.get_prices(now))
-        if price is None:
+        if (price := _price(model.get_prices(now))) is None:
             continue
         for name in {model.id, *_exact_names(model.match)}:
             is_ours = provider.model_match is not None and provider.model_match.is_match(name)

@@ -300,8 +300,7 @@ def shipped_trajectories() -> Path | None:
 def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
     """Return the named paths, or the shipped one for None. Raises LdmError if one is missing."""
     if named is None:
-        folder = shipped_trajectories()
-        if folder is None:
+        if (folder := shipped_trajectories()) is None:
             raise LdmError(
                 "This copy of ldm ships no expert episodes.",
                 "Reinstall ldm-memory, or name files of your own.",

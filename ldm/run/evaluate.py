@@ -76,8 +76,7 @@ def compare(
     outcomes = [results(run) for run, _ in recorded]
     first = recorded[0][0]
     for other, _ in recorded[1:]:
-        differing = differences(first.manifest.protocol, other.manifest.protocol)
-        if differing:
+        if differing := differences(first.manifest.protocol, other.manifest.protocol):
             raise LdmError(
                 f"{first.directory} and {other.directory} cannot be compared. Their protocols "
                 f"differ: {'; '.join(differing)}.",

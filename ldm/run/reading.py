@@ -183,8 +183,7 @@ def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
     Raise LdmError if there is no such run, or its run.json is invalid.
     """
     run = open_run(str(name), folder)
-    spec_type = SPECS.get(run.manifest.command)
-    if spec_type is None:
+    if (spec_type := SPECS.get(run.manifest.command)) is None:
         raise LdmError(
             f"{run.directory} was recorded by `ldm {run.manifest.command}`, which has no report.",
             f"Name runs of {', '.join(SPECS)}.",
@@ -218,8 +217,7 @@ def tuples_of(
         return recalled
     known: dict[str, StateActionTuple] = {}
     for generation in (spec.generation, None):
-        missing = [one for one in recalled if one not in known and _ID.match(one)]
-        if missing:
+        if missing := [one for one in recalled if one not in known and _ID.match(one)]:
             with suppress(LdmError):
                 rows = inspect(spec.memory, episodes[0].result.task.env, generation).rows
                 known |= {one.id: one for one in rows.take(rows.named(missing)).tuples}

@@ -298,8 +298,7 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
         one.spec.typed("models").configured for one in checked
     ):
         yield "no model is called: the offline reasoner decides"
-    remembering = [one.spec for one in checked if one.spec.memory_digest]
-    if remembering:
+    if remembering := [one.spec for one in checked if one.spec.memory_digest]:
         latest = max(remembering, key=lambda spec: spec.generation or 0)
         yield from _memory_departures(chosen, latest)
 

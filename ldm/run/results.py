@@ -264,8 +264,7 @@ def lines(report: Report) -> list[str]:
     if overall.success_rate in (0.0, 1.0):
         which = "failed" if overall.success_rate == 0 else "succeeded"
         sentences.append(f"All {which}: exact (Clopper–Pearson) interval.")
-    interval = score_interval(report)
-    if interval is not None:
+    if (interval := score_interval(report)) is not None:
         sentences.append(
             f"Mean score {overall.mean_score:.3f} (95 % interval {interval[0]:.3f}–"
             f"{interval[1]:.3f}); success is a score of 1."
@@ -274,8 +273,7 @@ def lines(report: Report) -> list[str]:
     sentences += report.findings().lines
     counts = _replies(report.results)
     sentences += filter(None, (describe_decisions(counts), describe_replies(counts)))
-    broken = [result for result in report.results if result.error]
-    if broken:
+    if broken := [result for result in report.results if result.error]:
         first, rate = broken[0], overall.finished_rate
         others = "" if rate is None else f" ({percent(rate)} of the others solved)"
         verb = "ended in an error and counts" if len(broken) == 1 else "ended in errors and count"
@@ -360,8 +358,7 @@ def describe_replies(counts: Mapping[str, int]) -> str:
         return ""
     parts = [f"Malformed replies: {malformed} of {replies} ({100 * malformed / replies:.1f} %)"]
     parts += (f"{counts[name]} {words}" for name, words in REPLIES.items() if counts.get(name))
-    matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
-    if matched:
+    if matched := {name: n for name, n in counts.items() if name.startswith("matched ")}:
         how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())
         parts.append(f"actions were matched to admissible ones: {how}")
     return "; ".join(parts) + "."
@@ -383,8 +380,7 @@ def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
     first, *others = reports
     group = as_json(first)
     pairs = _differences(reports)
-    control = [as_json(o) for o in others if o.label.startswith(f"{first.label} control=")]
-    if control:
+    if control := [as_json(o) for o in others if o.label.startswith(f"{first.label} control=")]:
         group["control"] = control[0]
     if others:
         group["compared"] = [

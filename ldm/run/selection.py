@@ -122,8 +122,7 @@ def check_leakage(
 ) -> None:
     """Raise LeakageError if a task to be evaluated is a source of `what`."""
     evaluated = {task.leak_key for task in tasks}
-    leaked = sorted(evaluated.intersection(sources))
-    if leaked:
+    if leaked := sorted(evaluated.intersection(sources)):
         tasks_are = "task is also a source" if len(leaked) == 1 else "tasks are also sources"
         examples = ", ".join(leaked[:5]) + (", …" if len(leaked) > 5 else "")
         raise LeakageError(f"{len(leaked)} evaluated {tasks_are} of {what}: {examples}", remedy)
