@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.errors import LdmError
-from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
+from ldm.run.runtime import Runtime
 
 if TYPE_CHECKING:
     from ldm.llm.service import Connection
@@ -21,14 +21,7 @@ MODELS = ("llm", "planner_llm", "reasoner_llm")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
-def runtime(
-    runs: Path = DEFAULT_RUNS,
-    workers: int | None = None,
-    *,
-    trust: bool = False,
-    quiet: bool = False,
-    backend: BackendName | None = None,
-) -> Runtime:
+def runtime(*, quiet: bool = False) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error.
 
     quiet: show neither progress nor messages; results and errors remain.
@@ -38,15 +31,11 @@ def runtime(
     speaking = Runtime(message=output.say, stages=output.stages, episodes=output.episodes)
     return replace(
         Runtime() if quiet else speaking,
-        runs=runs,
-        workers=workers,
-        backend=backend,
         ray_address=os.environ.get("RAY_ADDRESS", "").strip() or "local",
         server=connection,
         data=data_folder,
         cache=cache,
         embeddings=cache / EMBEDDINGS if cached else None,
-        trust=trust,
     )
 
 

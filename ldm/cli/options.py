@@ -100,9 +100,8 @@ class Recording(Output):
 
     def runtime(self) -> Runtime:
         """Return the runtime of the command."""
-        return runtime(
-            self.runs, self.workers, trust=self.trust, quiet=self.quiet, backend=self.backend
-        )
+        own = {name: getattr(self, name) for name in ("runs", "workers", "backend", "trust")}
+        return replace(runtime(quiet=self.quiet), **own)
 
 
 def offers(*owners: type[Any]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:

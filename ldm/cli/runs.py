@@ -102,8 +102,7 @@ def show(
         _print_trees(opened, task, full=full)
         return
     run = reading.read_run(name, runs)
-    episodes = run.episodes()
-    if not episodes:
+    if not (episodes := run.episodes()):
         raise LdmError(f"{opened.directory} has no episodes.", "`ldm report` shows its plans.")
     if task:
         one = _of_task(episodes, task, lambda one: one.result.task.id)
@@ -167,8 +166,7 @@ def _trees_of(run: recorded.Run) -> list[tuple[Task, str, Sequence[TaskTree]]]:
 
 def _print_trees(run: recorded.Run, name: str, *, full: bool) -> None:
     """Print how tasks were explored, divided or searched: a table of all, or one task's trees."""
-    grown = _trees_of(run)
-    if not grown:
+    if not (grown := _trees_of(run)):
         raise LdmError(
             f"{run.directory} has no trees.",
             "Agents that divide or search a task grow them, and `ldm refine` does.",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ldm import embed
-from ldm.agents import NO_MODEL, Resources, load_agent
+from ldm.agents import Resources, load_agent
 from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
 from ldm.embed import Embedder, is_class, recorded_embedder, with_disk_cache
 from ldm.envs import load_env
@@ -135,13 +135,14 @@ class PlayerBuilder(Builder[Evaluate]):
         spec, needs = self.spec, self.needs
         agent, options = agent_of(spec), spec.typed("agent")
         resources: dict[str, Any] = {"seed": spec.seed, "embedding": self.embedder}
-        if "llm" in agent_needs(spec):
-            if models is None:
-                raise no_model(spec)
+        if models is not None and "llm" in agent_needs(spec):
             resources |= {"llm": models.get("llm"), "planner": models.get("planner")}
         if needs:
             known = self.knowledge(env.card.name)
-            resources |= {"memory": self._visible(known.memory), "reasoner": known.reasoner}
+            memory, left_out = known.memory, (spec.without_tuples, spec.without_trajectories)
+            if memory is not None and any(left_out):
+                memory = memory.without(*left_out)
+            resources |= {"memory": memory, "reasoner": known.reasoner}
             if models is not None and "reasoner" in agent.needs:
                 resources |= {"reasoner_llm": models.get("reasoner"), "ask": known.ask}
         return env, agent(options, Resources(**resources))
@@ -149,13 +150,6 @@ class PlayerBuilder(Builder[Evaluate]):
     @property
     def needs(self) -> Collection[str]:
         return {"memory", "reasoner"}.intersection(agent_needs(self.spec))
-
-    def _visible(self, memory: Memory | None) -> Memory | None:
-        """Return the memory without the tuples that the evaluation leaves out."""
-        tuples, trajectories = self.spec.without_tuples, self.spec.without_trajectories
-        if memory is None or not (tuples or trajectories):
-            return memory
-        return memory.without(tuples, trajectories)
 
 
 class ExplorerBuilder(Builder[Refine]):
@@ -208,11 +202,6 @@ def agent_needs(spec: Evaluate) -> tuple[str, ...]:
 def option_names(spec: Evaluate) -> set[str]:
     """Return the names of the options that the agent has."""
     return {field.name for field in fields(agent_of(spec).Options)}
-
-
-def no_model(spec: Evaluate) -> LdmError:
-    """Return the error for an agent that needs a model if none is named."""
-    return LdmError(f"The agent {spec.agent.name} needs an LLM, and none is configured.", NO_MODEL)
 
 
 def roles(spec: Evaluate | Refine | OptimisePlan) -> tuple[str, ...]:

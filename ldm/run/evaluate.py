@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ldm.agents import NO_MODEL
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.envs import load_env
 from ldm.errors import LdmError
@@ -355,6 +356,7 @@ def _check_model(spec: Evaluate, runtime: Runtime) -> None:
             runtime.message(f"The agent {spec.agent.name} uses no LLM; ignoring the model options.")
         return
     if not models.configured:
-        raise builders.no_model(spec)
+        name = spec.agent.name
+        raise LdmError(f"The agent {name} needs an LLM, and none is configured.", NO_MODEL)
     if not models.replay:
         runtime.connection()
