@@ -34,9 +34,6 @@ BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
 #: between two checks of the time.
 SILENCE, LOOK = 10.0, 1.0
 
-#: Shows the progress of a stage: its name, how much of how much is done, and perhaps a short note.
-OnProgress = Callable[..., None]
-
 
 def safe(text: str) -> str:
     """Return a text without secrets, and with its control characters made visible."""
@@ -190,10 +187,11 @@ def console(*, error: bool) -> Console:
 
 
 @contextmanager
-def stages(*, quiet: bool = False) -> Iterator[OnProgress]:
+def stages(*, quiet: bool = False) -> Iterator[Callable[..., None]]:
     """Show progress bars on standard error, one per stage; yield a function that reports progress.
 
-    quiet: show nothing.
+    It takes a stage's name, how much of how much is done, and perhaps a short note. quiet: show
+    nothing.
     """
     if quiet:
         yield lambda *_: None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +65,7 @@ def refine(given: Given) -> None:
         given.refuse_with_resume(Refine, Exploration, ("dry_run", "estimate"))
         changes = given.model_changes()
         recorded = refinement.Refinement.resume(recording.resume, changes, runtime)
+        recorded = replace(recorded, dry_run=dry_run)
     else:
         options = given.of(Refine)
         if exploration.preset is not None:
@@ -75,7 +76,7 @@ def refine(given: Given) -> None:
         output.say_all(recorded.estimate())
         return
     results = []
-    for result in refinement.rounds(recorded, runtime, dry_run=dry_run):
+    for result in refinement.rounds(recorded):
         _show(result, as_json=recording.as_json)
         results.append(result)
     if recording.as_json:

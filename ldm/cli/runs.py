@@ -104,11 +104,23 @@ def show(
     run = reading.read_run(name, runs)
     if not (episodes := run.episodes()):
         raise LdmError(f"{opened.directory} has no episodes.", "`ldm report` shows its plans.")
-    if task:
-        one = _of_task(episodes, task, lambda one: one.result.task.id)
-        _print_episode(run, one, trial, full=full, as_json=as_json)
-    else:
+    if not task:
         _print_list(run, episodes, full=full, as_json=as_json)
+        return
+    episode = _of_task(episodes, task, lambda one: one.result.task.id)
+    if trial is not None and trial > len(episode.trials):
+        raise LdmError(
+            f"{episode.result.task.id} has no trial {trial}: it has {len(episode.trials)}.",
+            "Leave --trial out for the one that counts.",
+        )
+    if as_json:
+        trials = [plain(trial) for trial in episode.trials]
+        output.print_json({"result": plain(episode.result), "trials": trials})
+        return
+    bounds = reading.Bounds(ALL, ALL, ALL) if full else reading.Bounds()
+    place = None if trial is None else trial - 1
+    facts, tuples = partial(run.facts, episode), reading.tuples_of(run, [episode])
+    output.say_all(reading.episode_lines(episode, tuples, bounds, place, facts))
 
 
 def _print_list(
@@ -125,24 +137,6 @@ def _print_list(
     if (count := len(episodes) - len(listed)) > 0:
         output.show(f"… and {count} more (--full).")
     output.say_all(account_lines(accounts))
-
-
-def _print_episode(
-    run: ReadRun, episode: RecordedEpisode, trial: int | None, *, full: bool, as_json: bool
-) -> None:
-    if trial is not None and trial > len(episode.trials):
-        raise LdmError(
-            f"{episode.result.task.id} has no trial {trial}: it has {len(episode.trials)}.",
-            "Leave --trial out for the one that counts.",
-        )
-    if as_json:
-        trials = [plain(trial) for trial in episode.trials]
-        output.print_json({"result": plain(episode.result), "trials": trials})
-        return
-    bounds = reading.Bounds(ALL, ALL, ALL) if full else reading.Bounds()
-    place = None if trial is None else trial - 1
-    facts, tuples = partial(run.facts, episode), reading.tuples_of(run, [episode])
-    output.say_all(reading.episode_lines(episode, tuples, bounds, place, facts))
 
 
 def _trees_of(run: recorded.Run) -> list[tuple[Task, str, Sequence[TaskTree]]]:

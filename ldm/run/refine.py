@@ -98,22 +98,20 @@ def refine(spec: Refine, *, runtime: Runtime | None = None, dry_run: bool = Fals
     Raises LdmError if a name, an option, data or the memory does not fit, and Interrupted,
     WorkerDied or RunStopped, after which `ldm refine --resume RUN` continues.
     """
-    runtime = runtime or Runtime()
-    begun = prepare(spec, runtime, dry_run=dry_run)
-    *_, last = rounds(begun, runtime, dry_run=dry_run)
+    *_, last = rounds(prepare(spec, runtime or Runtime(), dry_run=dry_run))
     return last
 
 
-def rounds(refinement: Refinement, runtime: Runtime, *, dry_run: bool = False) -> Iterator[Refined]:
+def rounds(refinement: Refinement) -> Iterator[Refined]:
     """Explore the goals `spec.rounds` times, each time with the memory of the round before.
 
     Each round is a run of its own, which names the next one when it is resumed.
     """
-    following: Refinement | None = replace(refinement, runtime=runtime, dry_run=dry_run)
+    following: Refinement | None = refinement
     while following is not None:
         result = following.play()
         yield result
-        following = None if dry_run else _next_round(result, runtime)
+        following = None if following.dry_run else _next_round(result, following.runtime)
 
 
 def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:

@@ -30,7 +30,7 @@ def resume(
     if command == Evaluate.command:
         return Evaluations.resume(name, changes, runtime).play()
     if command == Refine.command:
-        *_, last = rounds(Refinement.resume(name, changes, runtime), runtime)
+        *_, last = rounds(Refinement.resume(name, changes, runtime))
         return last
     if command == OptimisePlan.command:
         optimised = Optimisation.resume(name, changes, runtime).play()
