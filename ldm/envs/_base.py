@@ -58,8 +58,9 @@ class ReplayedEnvironment(EnvironmentBase):
     define `_start` and `_act` in place of `reset` and `step`.
     """
 
-    def __init__(self, options: Any) -> None:
-        super().__init__(options)
+    def __init__(self, options: Any = None) -> None:
+        """Create the environment; without options it has the defaults."""
+        super().__init__(self.Options() if options is None else options)
         self._task: Task | None = None
         self._actions: tuple[str, ...] = ()
         self._answered = TimeStep("")
@@ -162,7 +163,7 @@ class ListedEnvironment(ReplayedEnvironment, Generic[G]):
     splits: ClassVar[tuple[str, ...]]
     version: ClassVar[str] = "1"
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: Any = None) -> None:
         super().__init__(options)
         self._listings: dict[str, dict[str, tuple[Task, G]]] = {}
         self._digests: dict[str, str] = {}

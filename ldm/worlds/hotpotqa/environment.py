@@ -69,13 +69,10 @@ class HotpotQA(ListedEnvironment[Question]):
     metadata = METADATA
     Options = HotpotQAOptions
     options: HotpotQAOptions
-
-    def __init__(self, options: HotpotQAOptions | None = None) -> None:
-        super().__init__(options or HotpotQAOptions())
-        self._question: Question
-        self._library: Library
-        self._reading = Reading()
-        self._done = False
+    _question: Question
+    _library: Library
+    _reading: Reading
+    _done: bool
 
     def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the question."""

@@ -249,16 +249,16 @@ class Minecraft(ListedEnvironment[Game]):
     metadata = METADATA
     Options = MinecraftOptions
     options: MinecraftOptions
+    world: World | None = None
+    situation: State
+    _playing: Game
+    _controller: Controller
+    _done: bool
 
     def __init__(self, options: MinecraftOptions | None = None) -> None:
-        super().__init__(options or MinecraftOptions())
+        super().__init__(options)
         self.card = CARD if self.options.nearest else BY_PLAN
-        self.rules: Rules = load_rules(self.options.rules)
-        self._playing: Game
-        self._controller = Controller(self.rules, 0)
-        self.world: World | None = None
-        self.situation = State()
-        self._done = False
+        self.rules = load_rules(self.options.rules)
 
     def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the goal, the limit and the surroundings."""

@@ -141,10 +141,7 @@ class Tabletop(ListedEnvironment[Game]):
     metadata = METADATA
     Options = TabletopOptions
     options: TabletopOptions
-
-    def __init__(self, options: TabletopOptions | None = None) -> None:
-        super().__init__(options or TabletopOptions())
-        self._play: Play | None = None
+    _play: Play | None = None
 
     def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation names the things, their places, and the task."""

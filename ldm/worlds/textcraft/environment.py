@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import resources
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -515,19 +516,13 @@ class TextCraft(ListedEnvironment[Game]):
     metadata = METADATA
     Options = TextCraftOptions
     options: TextCraftOptions
+    _playing: Game
+    _inventory: Inventory
 
-    def __init__(self, options: TextCraftOptions | None = None) -> None:
-        super().__init__(options or TextCraftOptions())
-        self._book: Book | None = None
-        self._playing: Game
-        self._inventory: Inventory = {}
-
-    @property
+    @cached_property
     def book(self) -> Book:
         """The recipes. Raise LdmError if their package is not installed."""
-        if self._book is None:
-            self._book = load_book()
-        return self._book
+        return load_book()
 
     def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the listing of recipes and the goal."""

@@ -34,7 +34,7 @@ def stored(shared_data: Path) -> Path:
 @pytest.fixture
 def env(stored: Path, book: Book) -> Iterator[TextCraft]:
     env = TextCraft(TextCraftOptions(tasks=stored))
-    env._book = book  # reading 860 files again would be most of a test's time
+    env.book = book  # reading 860 files again would be most of a test's time
     yield env
     env.close()
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def own(book: Book) -> TextCraft:
     env = TextCraft()
-    env._book = book
+    env.book = book
     return env
 
 
