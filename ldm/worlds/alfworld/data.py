@@ -10,17 +10,9 @@ from ldm.envs.download import published
 from ldm.envs.metadata import DataCheck
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.worlds.alfworld import games
 from ldm.worlds.alfworld.feedback import FastEngine
-from ldm.worlds.alfworld.games import (
-    ENV,
-    FILE,
-    KINDS,
-    OFFICIAL_SPLITS,
-    Game,
-    Skipped,
-    data_root,
-    scan_split,
-)
+from ldm.worlds.alfworld.games import FILE, OFFICIAL_SPLITS, Game, Skipped
 
 #: Number of games that the published runners play, by split (ALFWorld, arXiv 2010.03768, Table 1).
 PUBLISHED = {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
@@ -29,7 +21,7 @@ FILES = published(__file__)
 
 def check(path: Path) -> DataCheck:
     """Read and start every game below `path`. Raise LdmError if none of the splits is present."""
-    root = data_root(path)
+    root = games.data_root(path)
     counts: dict[str, dict[str, int]] = {}
     left_out: dict[str, dict[str, int]] = {}
     problems: list[Problem] = []
@@ -38,7 +30,7 @@ def check(path: Path) -> DataCheck:
             continue
         kinds: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
-        for game in scan_split(root, split):
+        for game in games.scan_split(root, split):
             if isinstance(game, Problem):
                 problems.append(game)
             elif isinstance(game, Skipped):
@@ -47,10 +39,10 @@ def check(path: Path) -> DataCheck:
                 problems.append(Problem(str(root / game.id / FILE), 1, "", flaw))
             else:
                 kinds[game.kind] += 1
-        counts[split] = {kind: kinds[kind] for kind in KINDS.values()}
+        counts[split] = {kind: kinds[kind] for kind in games.KINDS.values()}
         left_out[split] = dict(sorted(reasons.items()))
     facts = {"published": PUBLISHED, "left_out_as_published": left_out}
-    return DataCheck(ENV, root, counts, facts, tuple(problems))
+    return DataCheck(games.ENV, root, counts, facts, tuple(problems))
 
 
 def _flaw(game: Game) -> str:
@@ -68,4 +60,4 @@ def files(path: Path) -> Iterator[Path]:
     Raise LdmError if no split is present.
     """
     for split in OFFICIAL_SPLITS:
-        yield from (data_root(path) / split).glob(f"*/*/{FILE}")
+        yield from (games.data_root(path) / split).glob(f"*/*/{FILE}")

@@ -14,19 +14,7 @@ from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
 from ldm.worlds.alfworld import games
 from ldm.worlds.alfworld.feedback import EngineState, FastEngine
-from ldm.worlds.alfworld.games import (
-    FILE,
-    OFFICIAL_SPLITS,
-    OWN_SPLITS,
-    Dialect,
-    Game,
-    Skipped,
-    data_root,
-    own_games,
-    read_game,
-    scan_split,
-    translate,
-)
+from ldm.worlds.alfworld.games import OWN_SPLITS, Dialect, Game, Skipped, translate
 
 CARD, METADATA = declared(__file__)
 
@@ -60,23 +48,22 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
     needs = "nothing for the demo splits; else the games (ldm data alfworld)"
     default_split = "valid_seen"
     train_splits = ("train", "demo_explore", "demo_train")
-    splits = (*OFFICIAL_SPLITS, *OWN_SPLITS)
+    splits = (*games.OFFICIAL_SPLITS, *OWN_SPLITS)
     metadata = METADATA
     Options = ALFWorldOptions
     options: ALFWorldOptions
+    _playing: Game | None = None
+    _now: EngineState
 
     def __init__(
         self, options: ALFWorldOptions | None = None, engine: FastEngine | None = None
     ) -> None:
         """Create the environment; `engine` replaces ours, to be compared with it."""
-        super().__init__(options or ALFWorldOptions())
+        super().__init__(options)
         self._engine = engine or FastEngine()
-        self._playing: Game | None = None
-        self._now: EngineState | None = None
 
     def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the room and, on the next line, the task."""
-        self._now = None
         if self._playing is None or self._playing.id != task.id:
             self._playing = self._find(task)
         self._now = self._engine.start(self._playing)
@@ -87,7 +74,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
 
         With fine feedback, a sentence with the reason may follow.
         """
-        if self._playing is None or self._now is None or self._now.won:
+        if self._playing is None or self._now.won:
             raise RuntimeError("no task is running: call reset first")
         command = translate(action.strip(), self._playing.dialect)
         if command not in self._now.commands:
@@ -112,27 +99,20 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
     def close(self) -> None:
         super().close()
         self._engine.close()
-        self._playing = self._now = None
+        self._playing = None
 
     def _answer(self, observation: str, *, valid: bool = True) -> TimeStep:
-        assert self._now is not None  # noqa: S101 - set by both callers
-        won = self._now.won
+        won, text = self._now.won, self.localize(observation)
         listed = tuple(map(self.localize, self._now.commands)) if self.options.admissible else None
-        return TimeStep(
-            observation=self.localize(observation),
-            reward=1.0 if won else 0.0,
-            done=won,
-            admissible=listed,
-            valid=valid,
-        )
+        return TimeStep(text, reward=float(won), done=won, admissible=listed, valid=valid)
 
     def _games(self, split: str) -> Iterator[tuple[Task, tuple[str, str]]]:
         """Yield the tasks of a split by id, without those not in the published set.
 
         Each has its digest beside it: the texts of all games together would fill the memory.
         """
-        games = own_games(split) if split in OWN_SPLITS else self._official(split)
-        return ((game.task, (game.id, game.digest)) for game in games)
+        chosen = games.own_games(split) if split in OWN_SPLITS else self._official(split)
+        return ((game.task, (game.id, game.digest)) for game in chosen)
 
     def _digest(self, games: list[tuple[str, str]]) -> str:
         return stable_hash(games)
@@ -146,14 +126,14 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         }
 
     def _official(self, split: str) -> Iterator[Game]:
-        root, games = self._root(split), 0
-        for game in scan_split(root, split):
+        root, count = self._root(split), 0
+        for game in games.scan_split(root, split):
             if isinstance(game, Problem):
                 raise _damaged(game)
             if isinstance(game, Game):
-                games += 1
+                count += 1
                 yield game
-        if not games:
+        if not count:
             raise LdmError(
                 f"{root / split} holds no game that can be played.",
                 "Check the folder with: ldm data alfworld PATH.",
@@ -163,17 +143,17 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         split, *below = task.id.split("/")
         if split not in self.splits:
             raise unknown_split("ALFWorld", split, self.splits)
-        own = {game.id: game for game in own_games(split)} if split in OWN_SPLITS else {}
+        own = {game.id: game for game in games.own_games(split)} if split in OWN_SPLITS else {}
         if task.id in own:
             return own[task.id]
         if split in OWN_SPLITS or ".." in below:
             raise unknown_task("ALFWorld", task)
-        file = self._root(split) / task.id / FILE
+        file = self._root(split) / task.id / games.FILE
         if not file.is_file():
             raise LdmError(
                 f"The game of task {task.id!r} is not at {file}.", "Check the data path."
             )
-        game = read_game(file, task.id)
+        game = games.read_game(file, task.id)
         if isinstance(game, Problem):
             raise _damaged(game)
         if isinstance(game, Skipped):
@@ -187,7 +167,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
                 "Set ALFWORLD_DATA to the folder that holds json_2.1.1 (download it with: ldm data "
                 "alfworld --to FOLDER), or use the split demo_test, which ships with the package.",
             )
-        return data_root(Path(self.options.data))
+        return games.data_root(Path(self.options.data))
 
 
 def _damaged(problem: Problem) -> LdmError:

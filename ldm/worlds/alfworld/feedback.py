@@ -177,18 +177,16 @@ class EngineState:
 class FastEngine:
     """Play games with `World`."""
 
-    def __init__(self) -> None:
-        self._world: World | None = None
-        self._state: State | None = None
-        self._now = EngineState("", (), won=False)
-        self._operations: dict[str, Operation] = {}
+    _world: World
+    _state: State
+    _now: EngineState
+    _operations: dict[str, Operation]
 
     def start(self, game: Game) -> EngineState:
         """Start `game`. Raise LdmError if its rules are not ALFWorld's, or if it is damaged."""
         try:
-            if self._world is None or self._world.digest != game.digest:
-                self._world = _compiled(game)
-            return self._enter(self._world, self._world.introduction, self._world.start)
+            self._world = _compiled(game)
+            return self._enter(self._world.introduction, self._world.start)
         except UnknownRules as error:
             raise LdmError(
                 f"The rules of {game.id} are not ALFWorld's: {error}.",
@@ -202,18 +200,14 @@ class FastEngine:
 
     def step(self, command: str) -> EngineState:
         """Execute any command; an inadmissible one is answered and changes nothing."""
-        if self._world is None or self._state is None:
-            raise RuntimeError("no game is running: call start first")
         operation = self._operations.get(command.strip())
         if operation is None:
             self._now = replace(self._now, feedback=NOTHING)
             return self._now
-        return self._enter(self._world, *self._world.apply(operation, self._state))
+        return self._enter(*self._world.apply(operation, self._state))
 
     def why_not(self, command: str) -> str:
         """Return a sentence on why a command is not admissible, "" if none is known."""
-        if self._world is None or self._state is None or command in self._operations:
-            return ""
         explanation = reason(self._world, self._state, command)
         return explanation[1] if explanation else ""
 
@@ -222,10 +216,10 @@ class FastEngine:
         return copy.copy(self)
 
     def close(self) -> None:
-        self._world = self._state = None
+        """Release nothing: the compiled games are the process's."""
 
-    def _enter(self, world: World, feedback: str, state: State) -> EngineState:
+    def _enter(self, feedback: str, state: State) -> EngineState:
         self._state = state
-        self._operations = world.commands(state)
-        self._now = EngineState(feedback, tuple(sorted(self._operations)), world.won(state))
+        self._operations = self._world.commands(state)
+        self._now = EngineState(feedback, tuple(sorted(self._operations)), self._world.won(state))
         return self._now

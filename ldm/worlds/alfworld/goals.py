@@ -7,6 +7,7 @@ constant facts about one thing (an object's type) are checked once, when compili
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ldm.worlds.alfworld.games import Expression, UnknownRules, typed
@@ -18,6 +19,7 @@ Test = Callable[[S, Binding], bool]
 Holds = Callable[[S, tuple[str, ...]], bool]
 
 
+@dataclass(frozen=True)
 class GoalCompiler(Generic[S]):
     """Compiler for the goals of one game.
 
@@ -25,15 +27,9 @@ class GoalCompiler(Generic[S]):
     that hold. changing: predicates that depend on the state.
     """
 
-    def __init__(
-        self,
-        things: Mapping[str, Sequence[str]],
-        static: Mapping[str, frozenset[tuple[str, ...]]],
-        changing: Mapping[str, Holds[S]],
-    ) -> None:
-        self._things = things
-        self._static = static
-        self._changing = changing
+    things: Mapping[str, Sequence[str]]
+    static: Mapping[str, frozenset[tuple[str, ...]]]
+    changing: Mapping[str, Holds[S]]
 
     def compile(self, goal: Expression) -> Callable[[S], bool]:
         """Return a function that decides whether `goal` holds in a state.
@@ -45,18 +41,16 @@ class GoalCompiler(Generic[S]):
 
     def _test(self, form: Expression) -> Test[S]:
         head, operands = _split(form)
-        if head == "and":
+        if head in ("and", "or"):
             parts = [self._test(part) for part in operands]
-            return lambda state, bound: all(part(state, bound) for part in parts)
-        if head == "or":
-            parts = [self._test(part) for part in operands]
-            return lambda state, bound: any(part(state, bound) for part in parts)
+            joined = all if head == "and" else any
+            return lambda state, bound: joined(part(state, bound) for part in parts)
         if head == "not":
             (inner,) = (self._test(part) for part in _exactly(operands, 1, form))
             return lambda state, bound: not inner(state, bound)
         if head == "imply":
-            first, second = (self._test(part) for part in _exactly(operands, 2, form))
-            return lambda state, bound: not first(state, bound) or second(state, bound)
+            first, second = _exactly(operands, 2, form)
+            return self._test(("or", ("not", first), second))
         if head == "exists":
             return self._exists(form)
         if head == "forall":
@@ -73,18 +67,18 @@ class GoalCompiler(Generic[S]):
         if name == "=":
             left, right = _exactly(tuple(terms), 2, form)
             return lambda state, bound: _value(left, bound) == _value(right, bound)
-        if name in self._static:
-            atoms = self._static[name]
+        if name in self.static:
+            atoms = self.static[name]
             return lambda state, bound: tuple(_value(t, bound) for t in terms) in atoms
-        if name in self._changing:
-            holds = self._changing[name]
+        if name in self.changing:
+            holds = self.changing[name]
             return lambda state, bound: holds(state, tuple(_value(t, bound) for t in terms))
         raise UnknownRules(f"the goal requires {name!r}, which no action can achieve")
 
     def _exists(self, form: Expression) -> Test[S]:
         """Return the test of a quantifier: each further variable is a quantifier within it."""
         ((variable, kind), *others), body = _quantified(form)
-        if kind not in self._things:
+        if kind not in self.things:
             raise UnknownRules(f"the goal uses the unknown type {kind!r}")
         if others:
             body = (
@@ -92,10 +86,10 @@ class GoalCompiler(Generic[S]):
                 tuple(part for name, its in others for part in (name, "-", its)),
                 body,
             )
-        things, checks = list(self._things[kind]), list[Test[S]]()
+        things, checks = list(self.things[kind]), list[Test[S]]()
         for part in _conjuncts(body):
             test = self._test(part)
-            if _split(part)[0] in self._static and _free(part) == {variable}:
+            if _split(part)[0] in self.static and _free(part) == {variable}:
                 things = [name for name in things if _static(test, variable, name)]
             else:
                 checks.append(test)

@@ -18,18 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ldm.worlds.alfworld.games import (
-    BANNER,
-    FACTS,
-    OWN_RULES,
-    TASK,
-    Game,
-    GameProblem,
-    UnknownRules,
-    entity_names,
-    read_problem,
-    read_rules,
-)
+from ldm.worlds.alfworld import games
+from ldm.worlds.alfworld.games import FACTS, Game, GameProblem, UnknownRules
 from ldm.worlds.alfworld.goals import GoalCompiler
 
 #: Facts that no action changes; that are part of a state; and that neither a text nor an action's
@@ -77,9 +67,8 @@ class World:
 
     def __init__(self, game: Game) -> None:
         """Compile `game`. Raise UnknownRules if its rules or facts are not ALFWorld's."""
-        rules = read_rules(game.domain, game.grammar) if game.domain else OWN_RULES
-        problem = read_problem(game.problem)
-        self.digest = game.digest
+        rules = games.read_rules(game.domain, game.grammar) if game.domain else games.OWN_RULES
+        problem = games.read_problem(game.problem)
         self.rules = rules
         self._put = "put {} in/on {}" if rules.dialect == "put" else "move {} to {}"
         static: dict[str, set[tuple[str, ...]]] = {name: set() for name in _STATIC}
@@ -89,7 +78,7 @@ class World:
             elif name not in (*_CHANGING, *_TRAITS, *_UNSEEN):
                 raise UnknownRules(f"the fact {name!r} is not known")
         self._static = {name: frozenset(atoms) for name, atoms in static.items()}
-        self.names = entity_names({thing for fact in problem.facts for thing in fact[1:]})
+        self.names = games.entity_names({thing for fact in problem.facts for thing in fact[1:]})
         self.location = _single_values(self._static["receptacleatlocation"], "location")
         self.receptacles = tuple(sorted(self.location))
         self.index = {name: number for number, name in enumerate(self.receptacles)}
@@ -110,7 +99,7 @@ class World:
         in_the_middle = self.start.here not in self._at
         places = self._list(self.receptacles)
         room = _MIDDLE.format(places) if in_the_middle else self._look(self.start)
-        self.introduction = f"{BANNER}\n\n{room}\n\n{TASK}{game.goal}"
+        self.introduction = f"{games.BANNER}\n\n{room}\n\n{games.TASK}{game.goal}"
 
     def commands(self, state: State) -> dict[str, Operation]:
         """Return every admissible command of a state with its operation."""
@@ -119,8 +108,7 @@ class World:
             commands[f"examine {self.names[thing]}"] = ("examine", (thing,))
         for place in self._at.get(state.here, ()):
             self._commands_at(place, state, commands)
-        if any(self.types[thing] & self.rules.knives for thing in state.held):
-            self._commands_to_slice(state, commands)
+        self._commands_to_slice(state, commands)
         return commands
 
     def apply(self, operation: Operation, state: State) -> tuple[str, State]:
