@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,8 +88,7 @@ class Book:
         """Read `files`, the contents of recipe files in their order."""
         recipes = [entry for content in files if (entry := _read(content)) is not None]
         crafted = {recipe.item for recipe, _ in recipes}
-        grouped = {group for _, group in recipes if group}
-        groups = grouped - crafted
+        groups = {group for _, group in recipes if group} - crafted
         ingredient_names = {amount.name for recipe, _ in recipes for amount in recipe.ingredients}
         self.items = frozenset(crafted | (ingredient_names - groups))
         self.tag_of: dict[str, str] = {}
@@ -136,17 +136,12 @@ class Book:
     def depth(self, name: str) -> int:
         """Return the length of the shortest chain of recipes to an item; 0 if it is fetchable."""
         if name not in self._depths:
-            if name in self.tags:
-                depth = min(self.depth(item) for item in self.tags[name])
-            else:
-                depth = min(
-                    (
-                        1 + max(self.depth(amount.name) for amount in recipe.ingredients)
-                        for recipe in self.recipes.get(name, ())
-                    ),
-                    default=0,
-                )
-            self._depths[name] = depth
+            of_tag = [self.depth(item) for item in self.tags.get(name, ())]
+            of_recipes = [
+                1 + max(self.depth(amount.name) for amount in recipe.ingredients)
+                for recipe in self.recipes.get(name, ())
+            ]
+            self._depths[name] = min([*of_tag, *of_recipes], default=0)
         return self._depths[name]
 
     def needed(self, item: str) -> tuple[Recipe, ...]:
@@ -197,30 +192,22 @@ def _read(content: Mapping[str, Any]) -> tuple[Recipe, str] | None:
     """Return the recipe in a file with its group; None if it is not for crafting (smelting)."""
     if content["type"] not in _TYPES:
         return None
-    counts: dict[str, int] = {}
     if "pattern" in content:
-        cells = "".join(content["pattern"])
+        counts, cells = Counter[str](), "".join(content["pattern"])
         for symbol, ingredient in content["key"].items():  # the key's order is the listing's
-            name = _ingredient(ingredient)
-            counts[name] = counts.get(name, 0) + cells.count(symbol)
+            counts[_ingredient(ingredient)] += cells.count(symbol)
     else:
-        for ingredient in content["ingredients"]:
-            name = _ingredient(ingredient)
-            counts[name] = counts.get(name, 0) + 1
+        counts = Counter(map(_ingredient, content["ingredients"]))
     result = content["result"]
     ingredients = tuple(Amount(name, count) for name, count in counts.items())
-    recipe = Recipe(_bare(result["item"]), result.get("count", 1), ingredients)
+    recipe = Recipe(result["item"].removeprefix(_PREFIX), result.get("count", 1), ingredients)
     return recipe, content.get("group", "")
 
 
 def _ingredient(value: Mapping[str, str] | list[Mapping[str, str]]) -> str:
     """Return an ingredient's name; of alternatives the first, as in the official code."""
     first = value[0] if isinstance(value, list) else value
-    return _bare(first["tag"] if "tag" in first else first["item"])
-
-
-def _bare(identifier: str) -> str:
-    return identifier.removeprefix(_PREFIX)
+    return (first["tag"] if "tag" in first else first["item"]).removeprefix(_PREFIX)
 
 
 def _unpacks(recipe: Recipe) -> bool:
@@ -322,11 +309,11 @@ def _fitting(item: str, typed: list[Amount], book: Book) -> Recipe | None:
 
 
 def _no_recipe(target: Amount, *, generic: bool) -> str:
-    tag = f"'minecraft:{target.name}'" if generic else None
-    item = None if generic else f"minecraft:{target.name}"
+    name = f"'minecraft:{target.name}'"
+    tag, item = (name, None) if generic else (None, name)
     return (
         "Could not find a valid recipe for ItemTagWithCount("
-        f"item_tag=ItemTag(tag={tag}, item_id={item!r}), count={target.count})"
+        f"item_tag=ItemTag(tag={tag}, item_id={item}), count={target.count})"
     )
 
 
