@@ -291,9 +291,7 @@ class Index:
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the arrays that `Indexer.finish` makes."""
         self.arrays = arrays
-        self._term_ends = arrays["term_ends"]
-        self._term_bytes = arrays["term_bytes"]
-        self._places: dict[str, int | None] = {}
+        self._place = lru_cache(_CACHED_PLACES)(self._found)
 
     def __len__(self) -> int:
         return len(self.arrays["ranks"])
@@ -307,12 +305,7 @@ class Index:
         """Return (number, score) of the best documents, best first."""
         lists = []
         for term, times in Counter(tokens(query)).items():
-            if term not in self._places:
-                if len(self._places) >= _CACHED_PLACES:
-                    self._places.clear()
-                self._places[term] = self._place(term.encode())
-            place = self._places[term]
-            if place is not None:
+            if (place := self._place(term.encode())) is not None:
                 lists.append(_Postings.of(self, place, times))
         # Terms with the highest weight first: the others can then add only little.
         lists.sort(key=lambda postings: (-postings.most, len(postings.documents)))
@@ -348,9 +341,9 @@ class Index:
             return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
         return np.flatnonzero(sums != 0)
 
-    def _place(self, term: bytes) -> int | None:
+    def _found(self, term: bytes) -> int | None:
         """Return the position of `term` among the sorted terms."""
-        ends, text = self._term_ends, self._term_bytes
+        ends, text = self.arrays["term_ends"], self.arrays["term_bytes"]
 
         def at(place: int) -> bytes:
             return text[ends[place - 1] if place else 0 : ends[place]].tobytes()

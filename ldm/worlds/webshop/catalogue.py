@@ -21,7 +21,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from math import prod
@@ -111,11 +111,9 @@ class Product:
         """The product's categories, general and specific."""
         return frozenset(part.strip() for part in self.product_category.split("›"))
 
-    def as_json(self) -> list[Any]:
+    def as_json(self) -> tuple[Any, ...]:
         """Return the product as JSON values for `from_json`."""
-        values = [getattr(self, one.name) for one in fields(self)]
-        values[-2] = [[one.text, one.attributes, one.options] for one in self.instructions]
-        return values
+        return astuple(self)
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Product:
@@ -253,8 +251,8 @@ def _product(raw: Mapping[str, Any], annotations: Any, human: Any) -> Product:
         title=_text(raw, "name"),
         description=_text(raw, "full_description"),
         bullets=_texts(bullets if isinstance(bullets, list) else [bullets], "small_description"),
-        options=_options(raw.get("customization_options", _MISSING)),
-        prices=_prices(raw.get("pricing")),
+        options=_options(_value(raw, "customization_options")),
+        prices=_prices(_text(raw, "pricing")) if raw.get("pricing") else (NO_PRICE,),
         category=_text(raw, "category"),
         query=_text(raw, "query").lower().strip(),
         product_category=_text(raw, "product_category"),
@@ -264,15 +262,16 @@ def _product(raw: Mapping[str, Any], annotations: Any, human: Any) -> Product:
     )
 
 
-_MISSING = object()
-
-
-def _text(raw: Any, field: str) -> str:
+def _value(raw: Any, field: str) -> Any:
     if not isinstance(raw, Mapping):
         raise FieldError("", "it is not a JSON object")
     if field not in raw:
         raise FieldError(field, "it is missing")
-    value = raw[field]
+    return raw[field]
+
+
+def _text(raw: Any, field: str) -> str:
+    value = _value(raw, field)
     if not isinstance(value, str):
         raise FieldError(field, f"it is not text: {value!r:.40}")
     return value
@@ -284,11 +283,7 @@ def _texts(values: Any, field: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _prices(pricing: Any) -> tuple[float, ...]:
-    if not pricing:
-        return (NO_PRICE,)
-    if not isinstance(pricing, str):
-        raise FieldError("pricing", f"it is not text: {pricing!r:.40}")
+def _prices(pricing: str) -> tuple[float, ...]:
     amounts = pricing.split("$")[1:3]
     try:
         prices = tuple(float(Decimal(_NOT_NUMERIC.sub("", amount))) for amount in amounts)
@@ -303,8 +298,6 @@ def _prices(pricing: Any) -> tuple[float, ...]:
 
 def _options(groups: Any) -> Options:
     """Return the options in lower case, values stripped, "/" as " | " (quirk 4)."""
-    if groups is _MISSING:
-        raise FieldError("customization_options", "it is missing")
     if not groups:
         return ()
     if not isinstance(groups, Mapping):
@@ -423,13 +416,8 @@ class Drawer:
         """Draw the caps, now that all prices are known."""
         caps = [self._cap(self._amounts[position]) for position, _, _ in self._goal_counts]
         table = np.array(self._goal_counts, dtype=np.int32).reshape(-1, 3)
-        return Prices(
-            np.array(self._amounts, dtype=np.float64),
-            table[:, 0].copy(),
-            table[:, 1].copy(),
-            np.array(caps, dtype=np.float64),
-            table[:, 2].copy(),
-        )
+        products, instructions, counts = table.T.copy()
+        return Prices(np.array(self._amounts), products, instructions, np.array(caps), counts)
 
     def _cap(self, price: float) -> float:
         above = [step for step in _STEPS if step > price][:4]
@@ -623,11 +611,9 @@ def compile_products(
     by_asin = np.argsort(np.array(asins))
     arrays["asins"] = np.array(asins)[by_asin]
     arrays["by_asin"] = by_asin.astype(np.int32)
-    ranks = np.empty(len(asins), dtype=np.int32)
-    ranks[by_asin] = np.arange(len(asins), dtype=np.int32)
     arrays["text_ends"] = np.array(ends, dtype=np.int64)
     arrays.update((field, np.array(values, dtype=np.int32)) for field, values in numbers.items())
-    arrays.update(indexer.finish(ranks))
+    arrays.update(indexer.finish(np.argsort(by_asin)))
     meta = {
         "digest": digest.hexdigest()[:16],
         "nouns": nouns,

@@ -136,16 +136,16 @@ class WebShop(ReplayedEnvironment):
     metadata = METADATA
     Options = WebShopOptions
     options: WebShopOptions
+    _world: World
+    _session: Session
+    _page: tuple[Node, ...]
+    _there: Mapping[str, Node]
 
     def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
         """Create the environment; `world` replaces the one of the official splits."""
-        super().__init__(options or WebShopOptions())
+        super().__init__(options)
         self._worlds: dict[bool, World] = {} if world is None else {False: world}
         self._listed: dict[str, Sequence[Task]] = {}
-        self._world: World | None = None
-        self._session: Session | None = None
-        self._page: tuple[Node, ...] = ()
-        self._there: Mapping[str, Node] = {}
 
     def protocol(self) -> Mapping[str, Any]:
         """Return the conditions of scores: goals, prices, caps, observations, reward."""
@@ -197,10 +197,10 @@ class WebShop(ReplayedEnvironment):
 
     def _act(self, action: str) -> TimeStep:
         """Execute search[…] or click[…]; anything else changes nothing."""
-        world, before = self._world, self._session
-        if world is None or before is None or before.page == "done":
+        before = self._session
+        if before.page == "done":
             raise RuntimeError("no task is running: call reset first")
-        after, valid = pages.step(before, action, self._there, world)
+        after, valid = pages.step(before, action, self._there, self._world)
         self._session = after
         if after.page == "done":
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
@@ -252,7 +252,6 @@ class WebShop(ReplayedEnvironment):
     def _answer(
         self, session: Session, before: Session | None = None, *, valid: bool = True
     ) -> TimeStep:
-        assert self._world is not None  # noqa: S101 - set by both callers
         if valid:
             self._page = pages.nodes(session, self._world, self.options.page_size)
             self._there = pages.clickables(self._page)

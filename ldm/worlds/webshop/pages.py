@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import Literal, NamedTuple, Protocol
 
 from ldm.types import Step, Trajectory
@@ -69,10 +70,9 @@ def bracket(session: Session, page: Iterable[Node]) -> str:
     """
     options = set(session.options)
     pieces = []
-    nodes = list(page)
     if session.page != "index":
-        nodes = nodes[next(i for i, node in enumerate(nodes) if node.kind != "text") :]
-    for node in nodes:
+        page = dropwhile(lambda node: node.kind == "text", page)
+    for node in page:
         match node.kind:
             case "button" | "link":
                 pieces.append(f"\n[{node.text}] ")
