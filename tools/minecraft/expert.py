@@ -125,7 +125,7 @@ def _below(items: tuple[str, ...], rules: RuleSet) -> frozenset[str]:
     for item in queue:
         parts = [part for recipe in book.recipes.get(item, ()) for part, _ in recipe.parts]
         parts += [*book.smelting.get(item, ()), TABLE, FURNACE, *book.members("planks")]
-        parts += book.fit(item) if item in book.sources else ()
+        parts += book.fit[item] if item in book.sources else ()
         queue += [part for part in dict.fromkeys(parts) if part not in names]
         names.update(parts)
     return frozenset(names)
@@ -133,7 +133,7 @@ def _below(items: tuple[str, ...], rules: RuleSet) -> frozenset[str]:
 
 def _able(move: Move, env: Minecraft) -> bool:
     item = _items(move, env)[0]
-    fit = env.rules.fit(item)
+    fit = env.rules.fit[item]
     return not fit or env.situation.held(*fit) > 0
 
 

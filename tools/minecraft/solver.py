@@ -149,7 +149,7 @@ class _Book:
             return [*(part for part, _ in way.recipe.parts), *([TABLE] if way.recipe.table else [])]
         if way.of:
             return [way.of, FURNACE]
-        return list(self.rules.fit(item)[:1])
+        return list(self.rules.fit[item][:1])
 
     def _closure(self, without: str) -> frozenset[str]:
         """Return all reachable items if one item is unavailable."""
@@ -272,7 +272,7 @@ class _Search:
             if rules.burns:
                 after = self._plus(after, _FUEL, count * rules.smelt_ticks)
             return after, count
-        tools = rules.fit(item)
+        tools = rules.fit[item]
         if not tools or any(self._held.get(tool) for tool in tools):
             return demand, 0
         return _once(demand, tools[0]), 0
@@ -292,7 +292,7 @@ def _move(item: str, count: int, way: _Way, rules: Rules) -> Move:
         return Move("craft", item, count, runs, TABLE if way.recipe.table else "")
     if way.of:
         return Move("smelt", item, count, count, FURNACE)
-    return Move("mine", item, count, 0, next(iter(rules.fit(item)), ""))
+    return Move("mine", item, count, 0, next(iter(rules.fit[item]), ""))
 
 
 def _preference(item: str) -> tuple[int, str]:

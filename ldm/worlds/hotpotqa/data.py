@@ -8,16 +8,9 @@ from pathlib import Path
 from ldm.envs.download import published
 from ldm.envs.metadata import DataCheck
 from ldm.errors import LdmError
+from ldm.worlds.hotpotqa import library
 from ldm.worlds.hotpotqa.environment import LICENCE
-from ldm.worlds.hotpotqa.library import (
-    ABSTRACTS,
-    ENV,
-    OFFICIAL_SPLITS,
-    Sources,
-    open_library,
-    select,
-)
-from ldm.worlds.hotpotqa.library import FILES as NAMES
+from ldm.worlds.hotpotqa.library import Sources
 
 FILES = published(__file__)
 
@@ -30,29 +23,29 @@ def check(path: Path) -> DataCheck:
     Raise LdmError if the questions are missing or are not JSON.
     """
     sources = _sources(path)
-    library = open_library(sources, None)
+    opened = library.open_library(sources, None)
     splits: dict[str, dict[str, int]] = {}
     left_out = 0
     missing: set[str] = set()
-    for split in OFFICIAL_SPLITS:
+    for split in library.OFFICIAL_SPLITS:
         try:
-            questions, omitted = select(split, library.questions)
+            questions, omitted = library.select(split, opened.questions)
         except LdmError:  # the split's file is missing, or is not the official one
             continue
         splits[split] = dict(sorted(Counter(f"{q.kind} {q.level}" for q in questions).items()))
         left_out = max(left_out, omitted)
         titles = {title for question in questions for title in question.titles}
-        missing |= {title for title in titles if library.place(title) is None}
-    archives = sorted(path.glob(ABSTRACTS))
+        missing |= {title for title in titles if opened.place(title) is None}
+    archives = sorted(path.glob(library.ABSTRACTS))
     facts = {
         "licence": LICENCE,
         "files": [file.name for file in (*sources.files, *archives)],
-        "articles": len(library),
+        "articles": len(opened),
         "left_out": left_out,
         "missing": sorted(missing),
-        "conflicts": list(library.conflicts),
+        "conflicts": list(opened.conflicts),
     }
-    return DataCheck(ENV, path, splits, facts, library.problems)
+    return DataCheck(library.ENV, path, splits, facts, opened.problems)
 
 
 def files(path: Path) -> tuple[Path, ...]:
@@ -64,7 +57,7 @@ def _sources(path: Path) -> Sources:
     if not path.is_dir():
         raise LdmError(
             f"{path} is not a folder.",
-            f"Use the folder that holds {next(iter(NAMES.values()))[0].replace('*', '')}, or "
+            f"Use the folder that holds {library.FILES[library.DEV_HARD][0].replace('*', '')}, or "
             "download it: ldm data hotpotqa --to FOLDER.",
         )
     return Sources.find(path, "context")

@@ -11,23 +11,8 @@ from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import declared
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep, stable_hash
-from ldm.worlds.hotpotqa.library import (
-    DEMO_TEST,
-    DEMO_TRAIN,
-    DEV_HARD,
-    OFFICIAL_SPLITS,
-    OWN_DATA,
-    OWN_SPLITS,
-    TRAIN,
-    TRAIN_HARD,
-    Articles,
-    Library,
-    Question,
-    Sources,
-    open_library,
-    reward,
-    select,
-)
+from ldm.worlds.hotpotqa import library
+from ldm.worlds.hotpotqa.library import OWN_SPLITS, Library, Question, Sources
 from ldm.worlds.hotpotqa.world import FINISHED, Reading, apply_action
 
 CARD, METADATA = declared(__file__)
@@ -49,7 +34,7 @@ class HotpotQAOptions:
 
     data: Annotated[str | None, "Folder with the official questions"] = None
     score: Annotated[Score, "Reward of an answer that is no exact match: F1 or none"] = "f1"
-    articles: Annotated[Articles, "Articles that are searched"] = "context"
+    articles: Annotated[library.Articles, "Articles that are searched"] = "context"
     cache: Annotated[str | None, "Folder for compiled articles"] = None
 
 
@@ -63,9 +48,9 @@ class HotpotQA(ListedEnvironment[Question]):
     card: Card = CARD
     paper = "HotpotQA, arXiv 1809.09600, with ReAct's actions, arXiv 2210.03629"
     needs = "nothing for the demo splits; else the questions (ldm data hotpotqa)"
-    default_split = DEV_HARD
-    train_splits = (TRAIN, TRAIN_HARD, DEMO_TRAIN)
-    splits = (*OWN_SPLITS, *OFFICIAL_SPLITS)
+    default_split = library.DEV_HARD
+    train_splits = (library.TRAIN, library.TRAIN_HARD, library.DEMO_TRAIN)
+    splits = (*OWN_SPLITS, *library.OFFICIAL_SPLITS)
     metadata = METADATA
     Options = HotpotQAOptions
     options: HotpotQAOptions
@@ -91,7 +76,7 @@ class HotpotQA(ListedEnvironment[Question]):
             return TimeStep(reply.text, valid=reply.valid)
         self._done = True
         partial = self.options.score == "f1"
-        earned = reward(reply.answer, self._question.answer, partial=partial)
+        earned = library.reward(reply.answer, self._question.answer, partial=partial)
         return TimeStep(reply.text, reward=earned, done=True)
 
     def solution(self, task: Task) -> str:
@@ -118,14 +103,14 @@ class HotpotQA(ListedEnvironment[Question]):
             "articles": self.options.articles,
             "admissible": False,
             # A larger collection is a harder search.
-            "collection": [[len(library), library.digest] for library in opened],
+            "collection": [[len(one), one.digest] for one in opened],
             "licence": LICENCE if official else "",
         }
 
     def _games(self, split: str) -> Iterator[tuple[Task, Question]]:
         """Yield the tasks of a split in the order of their file."""
         questions = self._open(split).questions
-        chosen = questions[split] if split in OWN_SPLITS else select(split, questions)[0]
+        chosen = questions[split] if split in OWN_SPLITS else library.select(split, questions)[0]
         return ((question.task(split), question) for question in chosen)
 
     def _digest(self, games: list[Question]) -> str:
@@ -134,12 +119,12 @@ class HotpotQA(ListedEnvironment[Question]):
     def _open(self, split: str) -> Library:
         cache = Path(self.options.cache) if self.options.cache else None
         if split in OWN_SPLITS:
-            return open_library(Sources.find(OWN_DATA, "context"), cache)
+            return library.open_library(Sources.find(library.OWN_DATA, "context"), cache)
         if not self.options.data:
             raise LdmError(
                 f"HotpotQA's split {split!r} needs the official questions, and no folder is set.",
                 "Download them with `ldm data hotpotqa --to FOLDER` and set HOTPOTQA_DATA (or "
-                f"--env.data PATH), or use the split {DEMO_TEST}.",
+                f"--env.data PATH), or use the split {library.DEMO_TEST}.",
             )
         folder = Path(self.options.data)
-        return open_library(Sources.find(folder, self.options.articles), cache)
+        return library.open_library(Sources.find(folder, self.options.articles), cache)

@@ -404,10 +404,9 @@ class Sources:
     def find(cls, folder: Path, collection: Articles) -> Sources:
         """Return the files in `folder`; raise LdmError without questions, or without an archive."""
         questions = find_files(folder, OWN_FILES if folder == OWN_DATA else FILES)
-        abstracts = collection == "abstracts"
-        listed = sorted(folder.glob(ABSTRACTS)) if abstracts else files_like(folder, _MORE_ARTICLES)
-        articles = tuple(listed)
-        if collection == "abstracts" and not articles:
+        if collection == "context":
+            return cls(folder, questions, tuple(files_like(folder, _MORE_ARTICLES)), collection)
+        if not (articles := tuple(sorted(folder.glob(ABSTRACTS)))):
             raise LdmError(
                 f"{folder} holds no archive of abstracts ({ABSTRACTS}).",
                 "Download it: ldm data hotpotqa --size abstracts --to FOLDER.",

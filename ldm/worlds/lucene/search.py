@@ -291,7 +291,7 @@ class Index:
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the arrays that `Indexer.finish` makes."""
         self.arrays = arrays
-        self._place = lru_cache(_CACHED_PLACES)(self._found)
+        self._place = lru_cache(_CACHED_PLACES)(self._position)
 
     def __len__(self) -> int:
         return len(self.arrays["ranks"])
@@ -341,7 +341,7 @@ class Index:
             return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int32)
         return np.flatnonzero(sums != 0)
 
-    def _found(self, term: bytes) -> int | None:
+    def _position(self, term: bytes) -> int | None:
         """Return the position of `term` among the sorted terms."""
         ends, text = self.arrays["term_ends"], self.arrays["term_bytes"]
 

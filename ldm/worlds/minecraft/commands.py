@@ -180,7 +180,7 @@ def possible(state: State, rules: Rules, tools: Tools) -> Iterator[str]:
     if "log" not in rules.sources:
         yield "mine 1 log"  # of the nearest wood
     for item in sorted(rules.sources):
-        needed = rules.fit(item)
+        needed = rules.fit[item]
         held = [tool for tool in needed if state.held(tool)]
         if not needed or (held and tools == "held"):
             yield f"mine 1 {item}"
@@ -244,7 +244,7 @@ def _counted(match: re.Match[str], rules: Rules) -> Command | Refusal:
 
 
 def _mining(command: Command, tool: str, state: State, rules: Rules, tools: Tools) -> Way | Refusal:
-    needed = rules.fit(command.items[0])
+    needed = rules.fit[command.items[0]]
     if not needed:
         return Way(tool)
     if tool:

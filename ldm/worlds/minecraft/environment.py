@@ -17,18 +17,8 @@ from typing import Annotated, Any, Literal
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import declared
 from ldm.types import Card, Positive, Reading, Task, TimeStep, stable_hash, stable_seed
-from ldm.worlds.minecraft import controllers, texts
-from ldm.worlds.minecraft.commands import (
-    DIRECTIONS,
-    Command,
-    Refusal,
-    State,
-    Tools,
-    Way,
-    parse,
-    possible,
-    way,
-)
+from ldm.worlds.minecraft import commands, controllers, texts
+from ldm.worlds.minecraft.commands import DIRECTIONS, Command, Refusal, State, Tools, Way
 from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import FACTS, MOBS, RAW, Rules, RuleSet, load_rules, wood_order
@@ -275,12 +265,12 @@ class Minecraft(ListedEnvironment[Game]):
         """Carry out an action until it is done, its slice is over, a tool breaks or time is up."""
         if self._done:
             return TimeStep(texts.TIME_UP, done=True)
-        command = parse(action, self.rules)
+        command = commands.parse(action, self.rules)
         if isinstance(command, Refusal):
             return self._refused(command)
         if command.verb == "mine" and not self.options.nearest:
             command = replace(command, items=(min(command.items, key=wood_order),))
-        how = way(command, self.situation, self.rules, self.options.tools)
+        how = commands.way(command, self.situation, self.rules, self.options.tools)
         if isinstance(how, Refusal):
             if how.material and self.options.rules == "paper":
                 return self._in_vain(command, how)
@@ -331,13 +321,10 @@ class Minecraft(ListedEnvironment[Game]):
             if self.situation.tick - start.tick > self.options.slice:
                 return self._ended(texts.answer(command, gained), reward)
         if not self._done and not self._over(self.situation):
-            self._clear_away()
+            unit = self._controller.finish(self.situation)
+            if not self._over(unit.after):
+                self.situation = unit.after
         return self._ended(texts.answer(command, gained, broken=broken), reward)
-
-    def _clear_away(self) -> None:
-        unit = self._controller.finish(self.situation)
-        if not self._over(unit.after):
-            self.situation = unit.after
 
     def _over(self, after: State) -> bool:
         """Return whether a state is past the time limit, and if so end the task."""
@@ -357,11 +344,8 @@ class Minecraft(ListedEnvironment[Game]):
 
     def _in_vain(self, command: Command, refusal: Refusal) -> TimeStep:
         """Return the answer to an attempt that cannot succeed and costs time (rules: paper)."""
-        after = (
-            self.situation
-            if self._without_map
-            else self.situation.later(controllers.VAIN[command.verb])
-        )
+        time = 0 if self._without_map else controllers.VAIN[command.verb]
+        after = self.situation.later(time)
         if not self._over(after):
             self.situation = after
         return self._ended(self._why(refusal), 0.0)
@@ -376,7 +360,8 @@ class Minecraft(ListedEnvironment[Game]):
     def _pay(self) -> float:
         """Return the reward of targets held for the first time; end the task with the last one."""
         targets, paid = self._playing.targets, self.situation.paid
-        now = {str(target) for target in targets if self._meets(target)} - paid
+        held = self.situation.held
+        now = {str(target) for target in targets if held(*target.items) >= target.count} - paid
         if not now:
             return 0.0
         self.situation = replace(self.situation, paid=paid | now)
@@ -384,15 +369,12 @@ class Minecraft(ListedEnvironment[Game]):
         # The shares of an episode add up to 1 exactly.
         return len(self.situation.paid) / len(targets) - len(paid) / len(targets)
 
-    def _meets(self, target: Target) -> bool:
-        return self.situation.held(*target.items) >= target.count
-
     def _answer(self, *sentences: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
         state = self.situation
         text = "\n".join(filter(None, [" ".join(sentences), *self._view(state)]))
         listed = None
         if self.options.admissible:
-            listed = tuple(possible(state, self.rules, self.options.tools))
+            listed = tuple(commands.possible(state, self.rules, self.options.tools))
         return TimeStep(text, reward=reward, done=self._done, admissible=listed, valid=valid)
 
     def _view(self, state: State) -> Iterator[str]:

@@ -127,9 +127,8 @@ class World:
         number = int(biome.trees) + (rng.random() < biome.trees % 1)
         for count in range(number):
             (wood,) = rng.choices(tuple(biome.woods), tuple(biome.woods.values()))
-            x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
             name, thing = f"{cell[0]},{cell[1]}#{count}", f"{wood} tree"
-            trees.append(Tree(name, thing, x, z, rng.randint(4, 6)))
+            trees.append(Tree(name, thing, *self._within(cell, rng), rng.randint(4, 6)))
         return tuple(trees)
 
     def _living(self, cell: Cell) -> tuple[Animal, ...]:

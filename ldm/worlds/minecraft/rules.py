@@ -8,7 +8,7 @@ are the game's published ones, if there are any, else this world's own (docs/dec
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -135,8 +135,9 @@ class Rules:
     """One set of rules; build it with `load_rules`.
 
     recipes: item → its recipes by name of their parts, oak first. smelting: product → what it is
-    smelted from. sources: raw item → where it comes from. uses: tool → how many blocks or hits it
-    lasts. items: everything that has a name here.
+    smelted from. sources: raw item → where it comes from. fit: raw item → the tools of which it
+    needs one, () if the hand will do. uses: tool → how many blocks or hits it lasts. items:
+    everything that has a name here.
     """
 
     def __init__(self, name: RuleSet, facts: Mapping[str, Any]) -> None:
@@ -155,12 +156,12 @@ class Rules:
         self.sources = dict(RAW)
         if name == "paper":
             listed, melted, self.sources = _paper(listed, melted)
-        self.recipes: dict[str, tuple[Recipe, ...]] = _grouped(listed)
-        self.smelting: dict[str, tuple[str, ...]] = {}
-        for product, part in sorted(melted, key=lambda pair: (pair[0], *wood_order(pair[1]))):
-            self.smelting[product] = (*self.smelting.get(product, ()), part)
+        listed.sort(key=lambda r: (r.item, [wood_order(part) for part, _ in r.parts]))
+        melted.sort(key=lambda pair: (pair[0], *wood_order(pair[1])))
+        self.recipes = _grouped((recipe.item, recipe) for recipe in listed)
+        self.smelting = _grouped(melted)
         self.items = frozenset(self._named())
-        self._fit = {item: self._fitting(source.tool) for item, source in self.sources.items()}
+        self.fit = {item: self._fitting(source.tool) for item, source in self.sources.items()}
         self.fuels = tuple(self._fuel_items())
 
     def members(self, word: str) -> tuple[str, ...]:
@@ -178,10 +179,6 @@ class Rules:
             # One kind of wood is told apart: the others' names mean the same.
             return self._one_wood(word)
         return tuple(items)
-
-    def fit(self, item: str) -> tuple[str, ...]:
-        """Return the tools that a raw item needs one of, () if the hand will do."""
-        return self._fit[item]
 
     def _fitting(self, least: str) -> tuple[str, ...]:
         """Return the tools that can replace `least`, the weakest first."""
@@ -256,12 +253,11 @@ def _other_wood(item: str) -> bool:
     return item.startswith(tuple(f"{wood}_" for wood in WOODS[1:])) and "leaves" not in item
 
 
-def _grouped(recipes: list[Recipe]) -> dict[str, tuple[Recipe, ...]]:
-    by_item: dict[str, tuple[Recipe, ...]] = {}
-    order = sorted(recipes, key=lambda r: (r.item, [wood_order(part) for part, _ in r.parts]))
-    for recipe in order:
-        by_item[recipe.item] = (*by_item.get(recipe.item, ()), recipe)
-    return by_item
+def _grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
+    groups: dict[str, tuple[T, ...]] = {}
+    for name, one in pairs:
+        groups[name] = (*groups.get(name, ()), one)
+    return groups
 
 
 def wood_order(item: str) -> tuple[int, str]:

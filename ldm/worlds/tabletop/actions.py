@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ldm.worlds.tabletop.scene import Pose, Poses, Scene, covered_by
+from ldm.worlds.tabletop.scene import Pose, Poses, Scene
 
 LOOK = "look"
 #: Longer texts are no action; patterns are not tried on them.
@@ -63,7 +63,11 @@ def listing(names: list[str], conjunction: str = "and") -> str:
 
 def reachable(scene: Scene, poses: Poses, number: int) -> Refusal | None:
     """Return why the hand cannot pick a thing; None if it can."""
-    above = covered_by(scene, poses, number)
-    if above is None:
-        return None
-    return Refusal(f"The {scene.things[number].name} is under the {above.name}.")
+    lower, here = scene.things[number], poses[number]
+    for other, thing in enumerate(scene.things):
+        there = poses[other]
+        above = there.z - here.z > 0.6 * (lower.height + thing.height) / 2
+        reach = 0.85 * (lower.half_width + thing.half_width)
+        if other != number and above and here.distance(there) < reach:
+            return Refusal(f"The {lower.name} is under the {thing.name}.")
+    return None

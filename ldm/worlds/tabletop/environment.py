@@ -27,12 +27,6 @@ _CARD, METADATA = declared(__file__)
 CARD = replace(_CARD, goals=tuple(goal for kind in KINDS.values() for goal in kind.goals()))
 
 
-def opening(kind: Kind, scene: Scene, poses: Poses) -> str:
-    """Return the first observation: the things, their places, and the task."""
-    places = whereabouts(kind, scene, poses)
-    return f"{kind.opening(scene)}\n{places}\nTask: {kind.instruction}"
-
-
 def whereabouts(kind: Kind, scene: Scene, poses: Poses) -> str:
     """Return the place of each thing, in a sentence."""
     places = zip(scene.things, kind.whereabouts(scene, poses), strict=True)
@@ -148,7 +142,8 @@ class Tabletop(ListedEnvironment[Game]):
         game = self._game(task)
         world = World(game.scene)
         self._play = play = Play(game, world, world.start())
-        text = opening(game.kind, game.scene, play.state.poses)
+        kind, places = game.kind, whereabouts(game.kind, game.scene, play.state.poses)
+        text = f"{kind.opening(game.scene)}\n{places}\nTask: {kind.instruction}"
         return TimeStep(text, admissible=self._admissible(play))
 
     def _act(self, action: str) -> TimeStep:

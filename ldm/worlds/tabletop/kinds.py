@@ -11,15 +11,8 @@ from itertools import combinations
 from statistics import fmean
 from typing import ClassVar
 
-from ldm.worlds.tabletop.actions import (
-    NO_ACTION,
-    Move,
-    Refusal,
-    listing,
-    normal,
-    pattern,
-    reachable,
-)
+from ldm.worlds.tabletop import actions
+from ldm.worlds.tabletop.actions import Move, Refusal, listing, normal, pattern, reachable
 from ldm.worlds.tabletop.scene import (
     BLOCK,
     COLOURS,
@@ -88,7 +81,7 @@ class Kind(ABC):
         """Return the move of a normalized action, or why it is impossible."""
         matches = (form.fullmatch(action) for form in self.forms)
         words = next((match.groupdict() for match in matches if match), None)
-        return NO_ACTION if words is None else self.move(words, scene, poses)
+        return actions.NO_ACTION if words is None else self.move(words, scene, poses)
 
     def commands(self, scene: Scene, poses: Poses) -> list[str]:
         """Return the actions that bring a thing to another place."""

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -17,17 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import LdmError
-from ldm.worlds.tabletop.kinds import (
-    BASE,
-    BASE_HEIGHT,
-    BOWL_FLOOR,
-    BOWL_HEIGHT,
-    BOWL_RIM,
-    BOWL_THICKNESS,
-    BOX,
-    BOX_HEIGHT,
-    BOX_THICKNESS,
-)
+from ldm.worlds.tabletop import kinds
 from ldm.worlds.tabletop.scene import CUBE, Fixture, Point, Pose, Scene, Thing
 
 HAND = "hand"
@@ -113,7 +104,7 @@ def _disc(radius: float, half: float) -> Iterator[str]:
 
 def _prism(name: str, corners: Sequence[Point], height: float) -> str:
     vertices = [(x, y, z) for z in (-height / 2, height / 2) for x, y in corners]
-    return f'<mesh name="{name}" vertex="{_numbers(*[v for vertex in vertices for v in vertex])}"/>'
+    return f'<mesh name="{name}" vertex="{_numbers(*chain.from_iterable(vertices))}"/>'
 
 
 def _fixture(fixture: Fixture) -> Iterator[str]:
@@ -124,8 +115,8 @@ def _fixture(fixture: Fixture) -> Iterator[str]:
         case "box":
             yield from _case(fixture.pose)
         case "base":
-            for along in BASE.values():
-                half = BASE_HEIGHT / 2
+            for along in kinds.BASE.values():
+                half = kinds.BASE_HEIGHT / 2
                 at = _raised(fixture.pose.place(0.0, along), half)
                 yield _geom("box", (0.022, 0.022, half), at)
 
@@ -136,7 +127,8 @@ def _raised(pose: Pose, height: float) -> Pose:
 
 def _bowl(pose: Pose) -> Iterator[str]:
     """Yield a floor with a wall of boards."""
-    floor, rim, height, thick = (BOWL_FLOOR, BOWL_RIM, BOWL_HEIGHT, BOWL_THICKNESS)
+    floor, rim = kinds.BOWL_FLOOR, kinds.BOWL_RIM
+    height, thick = kinds.BOWL_HEIGHT, kinds.BOWL_THICKNESS
     yield _geom("cylinder", (floor + thick, thick / 2), _raised(pose, thick / 2))
     slant = math.hypot(rim - floor - thick, height) / 2
     tilt = math.atan2(rim - floor - thick, height)
@@ -157,7 +149,7 @@ def _bowl(pose: Pose) -> Iterator[str]:
 
 def _case(pose: Pose) -> Iterator[str]:
     """Yield the floor and the four walls of the box."""
-    (length, width), height, thick = BOX, BOX_HEIGHT, BOX_THICKNESS
+    (length, width), height, thick = kinds.BOX, kinds.BOX_HEIGHT, kinds.BOX_THICKNESS
     half = thick / 2
     outer = (length / 2 + thick, width / 2 + thick, half)
     yield _geom("box", outer, _raised(pose, half))

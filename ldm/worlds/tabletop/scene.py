@@ -97,9 +97,7 @@ class Form:
 
     def off(self, yaw: float, target: float) -> float:
         """Return by how much a yaw differs from the wanted one, symmetry considered."""
-        if not self.turn:
-            return 0.0
-        return abs((yaw - target + self.turn / 2) % self.turn - self.turn / 2)
+        return abs(yaw - self.nearest(yaw, target))
 
     def nearest(self, yaw: float, target: float) -> float:
         """Return the yaw nearest to the present one that looks like the wanted one."""
@@ -160,6 +158,10 @@ class Thing:
     @property
     def name(self) -> str:
         return f"{self.colour} {self.noun}"
+
+    @property
+    def half_width(self) -> float:
+        return BLOCK / 2 if self.form is CUBE else self.form.radius
 
 
 FixtureName = Literal["kit", "stand", "bowl", "box", "base"]
@@ -224,19 +226,3 @@ class Layout:
         """Return a new thing that lies on the table."""
         pose = self.spot(form.radius, height / 2)
         return Thing(colour, noun or form.name, form, height, pose)
-
-
-def covered_by(scene: Scene, poses: Poses, number: int) -> Thing | None:
-    """Return a thing that lies on another one and so blocks the hand, or None."""
-    lower, here = scene.things[number], poses[number]
-    for other, thing in enumerate(scene.things):
-        there = poses[other]
-        above = there.z - here.z > 0.6 * (lower.height + thing.height) / 2
-        reach = 0.85 * (_half_width(lower) + _half_width(thing))
-        if other != number and above and here.distance(there) < reach:
-            return thing
-    return None
-
-
-def _half_width(thing: Thing) -> float:
-    return BLOCK / 2 if thing.form is CUBE else thing.form.radius

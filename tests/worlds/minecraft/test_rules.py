@@ -61,9 +61,9 @@ def test_every_word_of_the_paper_is_understood_under_both_rules() -> None:
 
 
 def test_coal_takes_a_wooden_pickaxe_and_under_the_paper_one_of_stone() -> None:
-    assert VANILLA.fit("coal")[0] == "wooden_pickaxe"
-    assert PAPER.fit("coal")[0] == "stone_pickaxe"
-    assert "golden_pickaxe" not in VANILLA.fit("iron_ore")
+    assert VANILLA.fit["coal"][0] == "wooden_pickaxe"
+    assert PAPER.fit["coal"][0] == "stone_pickaxe"
+    assert "golden_pickaxe" not in VANILLA.fit["iron_ore"]
 
 
 def test_gold_is_smelted_from_its_ore_though_the_recipe_names_a_tag() -> None:
