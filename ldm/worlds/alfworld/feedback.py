@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -48,7 +48,7 @@ def reason(world: World, state: State, command: str) -> Reason | None:
         if match:
             verb, *parts = match.groups()
             words = [(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
-            return _Room(world, state).reason(verb, words)
+            return next(_Room(world, state).reasons(verb, words), None)
     return None
 
 
@@ -62,8 +62,8 @@ class _Room:
         self._places = {world.names[thing] for thing in world.receptacles}
         self._held = {world.names[thing] for thing in state.held}
 
-    def reason(self, verb: str, words: list[tuple[str, str | None]]) -> Reason | None:
-        """Return the reason, as the function `reason` does.
+    def reasons(self, verb: str, words: list[tuple[str, str | None]]) -> Iterator[Reason]:
+        """Yield the reasons, each of which assumes that none of those before it applies.
 
         words: type and number of each thing in the command; the number is None if it is missing.
         """
@@ -71,73 +71,64 @@ class _Room:
             if number is None:
                 known = any(place.split()[0] == kind for place in self._places)
                 if at == len(words) and verb in _AT_PLACES and not known:
-                    return "invalid receptacle", f"There is no place called {kind} in this room."
+                    yield "invalid receptacle", f"There is no place called {kind} in this room."
                 sentence = f"Say which {kind} is meant: things have a number, as in {kind} 1."
-                return "missing index", sentence
+                yield "missing index", sentence
         names = [f"{kind} {number}" for kind, number in words]
         if verb in _AT_PLACES:
-            return self._at_place(verb, names[-1], names[0])
-        if verb == "use":
-            return self._use(names[0])
-        return self._slice(*names) if verb == "slice" else self._examine(names[0])
+            yield from self._at_place(verb, names[-1], names[0])
+        elif verb == "use":
+            yield from self._use(names[0])
+        elif verb == "slice":
+            yield from self._slice(*names)
+        else:
+            yield from self._examine(names[0])
 
-    def _at_place(self, verb: str, place: str, thing: str) -> Reason | None:
-        """Return why an action at a place fails; `thing` is the object that it is done with."""
+    def _at_place(self, verb: str, place: str, thing: str) -> Iterator[Reason]:
+        """Yield why an action at a place fails; `thing` is the object that it is done with."""
         world = self._world
         if place not in self._places:
-            return "invalid receptacle", f"There is no place called {place} in this room."
+            yield "invalid receptacle", f"There is no place called {place} in this room."
         if verb == "go":
-            return None
+            return
         target = self._ids[place]
-        if verb in _APPLIED and not world.types[target] & self._appliances(verb):
-            return "invalid appliance", f"The {place} is not made for {_APPLIED[verb]}."
+        if verb in _APPLIED and not world.types[target] & world.appliances[verb]:
+            yield "invalid appliance", f"The {place} is not made for {_APPLIED[verb]}."
         if verb in ("open", "close") and not world.holds("openable", target):
-            return "invalid receptacle", f"The {place} has nothing to open or close."
+            yield "invalid receptacle", f"The {place} has nothing to open or close."
         if world.location[target] != self._state.here:
-            return "wrong location", f"You are not at the {place}."
+            yield "wrong location", f"You are not at the {place}."
         closed = world.holds("openable", target) and target not in self._state.opened
         if verb in ("take", "put", "move") and closed:
-            return "closed receptacle", f"The {place} is closed."
-        if verb == "take":
-            return self._hands_full()
-        if verb in ("open", "close"):
-            return None
-        if thing not in self._held:
-            return "not in inventory", f"You are not holding the {thing}."
+            yield "closed receptacle", f"The {place} is closed."
+        if verb == "take" and self._held:
+            objects = " and the ".join(sorted(self._held))
+            sentence = f"You can hold one object at a time, and you hold the {objects}."
+            yield "inventory limit", sentence
+        if verb not in ("open", "close", "take") and thing not in self._held:
+            yield "not in inventory", f"You are not holding the {thing}."
         if verb in ("put", "move") and not world.fits(self._ids[thing], target):
-            return "invalid receptacle", f"The {place} does not take the {thing}."
-        return None
+            yield "invalid receptacle", f"The {place} does not take the {thing}."
 
-    def _hands_full(self) -> Reason | None:
-        if not self._held:
-            return None
-        objects = " and the ".join(sorted(self._held))
-        return "inventory limit", f"You can hold one object at a time, and you hold the {objects}."
-
-    def _use(self, name: str) -> Reason | None:
+    def _use(self, name: str) -> Iterator[Reason]:
         if name not in self._held | self._places | self._visible():
-            return "wrong location", f"You see no {name} where you are."
+            yield "wrong location", f"You see no {name} where you are."
         if not self._world.holds("toggleable", self._ids[name]):
-            return "invalid appliance", f"The {name} cannot be switched on or off."
-        return None
+            yield "invalid appliance", f"The {name} cannot be switched on or off."
 
-    def _slice(self, name: str, knife: str) -> Reason | None:
+    def _slice(self, name: str, knife: str) -> Iterator[Reason]:
         if knife not in self._held:
-            return "not in inventory", f"You are not holding the {knife}."
+            yield "not in inventory", f"You are not holding the {knife}."
         if not self._world.types[self._ids[knife]] & self._world.rules.knives:
-            return "invalid appliance", f"The {knife} is not made for slicing."
+            yield "invalid appliance", f"The {knife} is not made for slicing."
         if name not in self._visible():
-            return "wrong location", f"You see no {name} where you are."
-        return None
+            yield "wrong location", f"You see no {name} where you are."
 
-    def _examine(self, name: str) -> Reason | None:
-        if name in self._places:
-            if self._world.location[self._ids[name]] != self._state.here:
-                return "wrong location", f"You are not at the {name}."
-            return None
-        if name not in self._held:
-            return "not in inventory", f"You are not holding the {name}."
-        return None
+    def _examine(self, name: str) -> Iterator[Reason]:
+        if name not in self._places | self._held:
+            yield "not in inventory", f"You are not holding the {name}."
+        if name in self._places and self._world.location[self._ids[name]] != self._state.here:
+            yield "wrong location", f"You are not at the {name}."
 
     def _visible(self) -> set[str]:
         """Return the objects in open or always-open receptacles at the agent's location."""
@@ -149,10 +140,6 @@ class _Room:
             and (not world.holds("openable", place) or place in state.opened)
             for thing in state.inside[number]
         }
-
-    def _appliances(self, verb: str) -> frozenset[str]:
-        rules = self._world.rules
-        return {"clean": rules.cleaners, "heat": rules.heaters, "cool": rules.coolers}[verb]
 
 
 #: Games that a process keeps compiled: a gate plays all goals of a refinement several times.

@@ -61,8 +61,9 @@ class World:
 
     Things are identified by their ids in the problem, in lower case; lists are sorted by id, as in
     the official engine. names: id → readable name. receptacles: their ids; index: the position of
-    each in it. location: of each receptacle. types: of each receptacle and object. start: the first
-    state. won: decides whether the goal holds in a state.
+    each in it. location: of each receptacle. types: of each receptacle and object. appliances:
+    verb → types of receptacle for it. start: the first state. won: decides whether the goal holds
+    in a state.
     """
 
     def __init__(self, game: Game) -> None:
@@ -70,6 +71,7 @@ class World:
         rules = games.read_rules(game.domain, game.grammar) if game.domain else games.OWN_RULES
         problem = games.read_problem(game.problem)
         self.rules = rules
+        self.appliances = {"clean": rules.cleaners, "heat": rules.heaters, "cool": rules.coolers}
         self._put = "put {} in/on {}" if rules.dialect == "put" else "move {} to {}"
         static: dict[str, set[tuple[str, ...]]] = {name: set() for name in _STATIC}
         for name, *things in problem.facts:
@@ -136,12 +138,8 @@ class World:
         for carried in state.held:
             if not closed and self.fits(carried, place):
                 commands[self._put.format(names[carried], at)] = ("put", (carried, place))
-            for verb, able, appliances in (
-                ("clean", "cleanable", self.rules.cleaners),
-                ("heat", "heatable", self.rules.heaters),
-                ("cool", "coolable", self.rules.coolers),
-            ):
-                if self.types[place] & appliances and self.holds(able, carried):
+            for verb, appliances in self.appliances.items():
+                if self.types[place] & appliances and self.holds(f"{verb}able", carried):
                     command = f"{verb} {names[carried]} with {at}"
                     commands[command] = (verb, (carried, place))
 
