@@ -20,10 +20,16 @@ from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM
 from ldm.prompts import render
-from ldm.types import Card
+from ldm.text import read_bytes
+from ldm.types import Card, stable_hash
 
 #: Forms of plans that need counted items: programs.
 _PROGRAMS = ("program", "policy")
+
+
+def _digest(path: Path) -> str:
+    """Return the digest of a horizon model's file. Raise LdmError if it cannot be read."""
+    return stable_hash(read_bytes(path).hex())
 
 
 class DepsAgent(TaskAgent):
@@ -36,10 +42,7 @@ class DepsAgent(TaskAgent):
     options: DepsOptions
     divides = True
     default_strength = "skills"
-    digests: ClassVar[Digests] = {
-        **TaskAgent.digests,
-        "horizon": ("horizon_digest", select.file_digest),
-    }
+    digests: ClassVar[Digests] = {**TaskAgent.digests, "horizon": ("horizon_digest", _digest)}
 
     @classmethod
     def check(cls, card: Card, options: DepsOptions) -> None:

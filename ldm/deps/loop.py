@@ -263,12 +263,8 @@ class Trial:
 
         The prompt shows the descriptions and explanations of the demonstrations, but no plans.
         """
-        known = [
-            (one.description, one.explanation)
-            for example in self.examples
-            for one in example.rounds
-            if one.explanation
-        ]
+        noted = [one.noted for example in self.examples for one in example.rounds]
+        known = [(one.description, one.explanation) for one in noted if one.explanation]
 
         def prompt(view: View) -> list[Message]:
             return render(

@@ -27,16 +27,7 @@ from ldm.errors import LdmError
 from ldm.prompts import shortened
 from ldm.reporting import Branch, BranchState, Findings, Reporting, TaskTree, measure_of_note, noted
 from ldm.text import Problem, read_bytes
-from ldm.types import (
-    Card,
-    Count,
-    EpisodeResult,
-    Number,
-    Reading,
-    TimeStep,
-    stable_hash,
-    stable_seed,
-)
+from ldm.types import Card, Count, EpisodeResult, Number, Reading, TimeStep, stable_seed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -220,16 +211,14 @@ def _findings(results: Sequence[EpisodeResult]) -> Findings:
     read = sum(len(one["goals"]) for one in rounds)
     dropped = sum(len(one["dropped"]) for one in rounds)
     ends = Counter(one["trigger"] or "the trial ended" for one in rounds)
-    return Findings(
-        (
-            f"Plans: {len(rounds)}, with {read} goals that are known and {dropped} lines that "
-            "name none.",
-            "What ended a plan: "
-            + ", ".join(f"{end} {count}" for end, count in sorted(ends.items()))
-            + ".",
-        ),
-        {"plans": len(rounds), "goals": read, "dropped": dropped, "ends": dict(ends)},
+    ended = ", ".join(f"{end} {count}" for end, count in sorted(ends.items()))
+    lines = (
+        f"Plans: {len(rounds)}, with {read} goals that are known and {dropped} lines that name "
+        "none.",
+        f"What ended a plan: {ended}.",
     )
+    values = {"plans": len(rounds), "goals": read, "dropped": dropped, "ends": dict(ends)}
+    return Findings(lines, values)
 
 
 def _tree(result: EpisodeResult) -> TaskTree | None:
@@ -247,16 +236,10 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
 
 def _branches(number: int, one: Mapping[str, Any]) -> Iterator[Branch]:
     """Yield a round for reports: its plan, and below it each goal with its outcome."""
-    names = ("plan", "description", "explanation")
+    texts = {name: one[name] for name in ("plan", "description", "explanation") if one[name]}
     over = one["trigger"] or "the trial ended"
     state: BranchState = "done" if over == "all done" else "failed" if one["trigger"] else ""
-    yield Branch(
-        0,
-        f"plan {number + 1}",
-        state,
-        f"ended by: {over}",
-        texts={name: one[name] for name in names if one[name]},
-    )
+    yield Branch(0, f"plan {number + 1}", state, f"ended by: {over}", texts=texts)
     ends = dict(one["pursued"])
     done = set(one["done"])
     for goal in one["goals"]:
@@ -476,11 +459,6 @@ def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArr
                 rows[row, places[word]] = 1
         rows[row, len(words) :] = one.numbers
     return rows
-
-
-def file_digest(path: Path) -> str:
-    """Return the digest of a model's file. Raise LdmError if it cannot be read."""
-    return stable_hash(read_bytes(path).hex())
 
 
 def shipped(env: str) -> Path | None:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
 from ldm.agents.loop import TaskOptions
-from ldm.deps.parser import MOST_GOALS, Goal, Parser, Plan, Vocabulary, listing
+from ldm.deps.parser import MOST_GOALS, Goal, Parser, Vocabulary, listing
 from ldm.errors import LdmError
 from ldm.reason.excerpts import without_goal
 from ldm.records import Problem, parse
@@ -98,18 +98,28 @@ ROUNDS = ".rounds.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """A plan, the number of its goals that were done, and the comments on it afterwards.
+class Noted:
+    """A round in a file: its plan, and the comments on it afterwards.
 
-    scenes, thoughts: what was there before each goal that was tried, and what it takes.
+    done: the number of its goals that were done, None for all. scenes, thoughts: what was there
+    before each goal that was tried, and what it takes.
     """
 
-    plan: Plan
-    done: int
+    plan: str | tuple[str, ...]
+    done: int | None = None
     description: str = ""
     explanation: str = ""
     scenes: tuple[str, ...] = ()
     thoughts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round as it is noted, the goals of its plan, and the number of those that were done."""
+
+    noted: Noted
+    goals: tuple[Goal, ...]
+    done: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,7 @@ class Example:
     @property
     def course(self) -> tuple[Goal, ...]:
         """All the goals that were done, as one plan."""
-        done = [goal for one in self.rounds for goal in one.plan.goals[: one.done]]
+        done = [goal for one in self.rounds for goal in one.goals[: one.done]]
         return tuple(replace(goal, rank=rank) for rank, goal in enumerate(done, 1))
 
 
@@ -160,38 +170,23 @@ def _divided(env: str, place: str | None) -> Iterator[Example]:
             for rank, text in enumerate(plan.steps.values(), 1)
         )
         opening = without_goal(one.seen, one.task)
-        yield Example(one.task, opening, (Round(Plan("", goals), len(goals)),))
+        yield Example(one.task, opening, (Round(Noted(""), goals, len(goals)),))
 
 
-@dataclass(frozen=True, slots=True)
-class _Noted:
-    """A round in a file: its plan, of which all goals were done if `done` does not tell."""
-
-    plan: str | tuple[str, ...]
-    done: int | None = None
-    description: str = ""
-    explanation: str = ""
-    scenes: tuple[str, ...] = ()
-    thoughts: tuple[str, ...] = ()
-
-
-def _round(noted: _Noted, parser: Parser) -> Round:
+def _round(noted: Noted, parser: Parser) -> Round:
     lines = noted.plan
-    plan = parser.plan(lines if isinstance(lines, str) else "\n".join(lines))
-    done = len(plan.goals) if noted.done is None else noted.done
-    comments = noted.description, noted.explanation
-    return Round(plan, done, *comments, noted.scenes, noted.thoughts)
+    goals = parser.plan(lines if isinstance(lines, str) else "\n".join(lines)).goals
+    return Round(noted, goals, len(goals) if noted.done is None else noted.done)
 
 
-def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[_Noted]]:
-    beside = demonstrations.SHIPPED / f"{env}.jsonl" if place is None else Path(place).expanduser()
-    path = beside.with_suffix(ROUNDS)
+def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[Noted]]:
+    path = demonstrations.path_of(env, place).with_suffix(ROUNDS)
     return _read(path) if path.is_file() else {}
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path) -> Mapping[str, Sequence[_Noted]]:
-    by_task = parse(read_bytes(path), dict[str, tuple[_Noted, ...]], str(path), 1, foreign=True)
+def _read(path: Path) -> Mapping[str, Sequence[Noted]]:
+    by_task = parse(read_bytes(path), dict[str, tuple[Noted, ...]], str(path), 1, foreign=True)
     if isinstance(by_task, Problem):
         raise LdmError(
             f"{by_task}: this does not map task ids to rounds.",
@@ -216,11 +211,11 @@ def text_of(example: Example, style: Style, *, scene: bool = True) -> str:
         return f"{head}\n{plan_text(example.course, form, example.task)}"
     parts = [head]
     for one in example.rounds:
-        parts.append(plan_text(one.plan.goals, form, example.task))
-        if one.description:
-            parts.append(f"Description: {one.description}")
-        if style.explains and one.explanation:
-            parts.append(f"Explanation: {one.explanation}")
+        parts.append(plan_text(one.goals, form, example.task))
+        if one.noted.description:
+            parts.append(f"Description: {one.noted.description}")
+        if style.explains and one.noted.explanation:
+            parts.append(f"Explanation: {one.noted.explanation}")
     return "\n".join(parts)
 
 
@@ -294,8 +289,8 @@ def _policy(goals: Sequence[Goal], task: str) -> str:
 def _monologue(example: Example) -> Iterator[str]:
     """Yield scene, goal, thought and success of each goal that was tried."""
     for one in example.rounds:
-        tried = one.plan.goals[: one.done + 1]
-        texts = zip_longest(tried, one.scenes[: len(tried)], one.thoughts[: len(tried)])
+        tried, noted = one.goals[: one.done + 1], one.noted
+        texts = zip_longest(tried, noted.scenes[: len(tried)], noted.thoughts[: len(tried)])
         for number, (goal, scene, thought) in enumerate(texts):
             if scene:
                 yield f"Scene: {scene}"

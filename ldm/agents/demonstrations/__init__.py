@@ -69,7 +69,7 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     place: a file of Trajectory records that is used in place of the shipped ones.
     Raise LdmError if that file is missing, damaged or only for other environments.
     """
-    path = _path(env, place)
+    path = path_of(env, place)
     if place is None:
         return _read(path, Trajectory) if path.is_file() else ()
     if not path.is_file():
@@ -91,13 +91,13 @@ def skills(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
 
     Raise LdmError if their file is damaged.
     """
-    path = _path(env, place).with_suffix(SKILLS)
+    path = path_of(env, place).with_suffix(SKILLS)
     return _read(path, Trajectory) if path.is_file() else ()
 
 
 def divisions(env: str, place: str | None = None) -> tuple[Division, ...]:
     """Return the divisions of tasks that planners are shown; as `skills`."""
-    path = _path(env, place).with_suffix(DIVISIONS)
+    path = path_of(env, place).with_suffix(DIVISIONS)
     return _read(path, Division) if path.is_file() else ()
 
 
@@ -132,7 +132,8 @@ def sources(
     return frozenset(sources) - {""}
 
 
-def _path(env: str, place: str | None) -> Path:
+def path_of(env: str, place: str | None) -> Path:
+    """Return the file of demonstrations for an environment. place: as for `load`."""
     return SHIPPED / f"{env}.jsonl" if place is None else Path(place).expanduser()
 
 
