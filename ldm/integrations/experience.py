@@ -47,18 +47,20 @@ class Experience:
         return Attempt(self, self.memory.resume(episode))
 
 
+@dataclass
 class Attempt:
-    """An episode in progress. observation: what the agent saw last."""
+    """An episode in progress, which `Experience.begin` began.
 
-    def __init__(self, experience: Experience, episode: Recording) -> None:
-        """Take what `Experience.begin` began."""
-        self.observation: Content = ""
-        self.episode = episode
-        self._experience = experience
+    observation: what the agent saw last.
+    """
+
+    experience: Experience
+    episode: Recording
+    observation: Content = ""
 
     def advice(self) -> str:
         """Return what was done in similar situations as text for a prompt, "" if nothing was."""
-        one = self._experience
+        one = self.experience
         past = [(step.observation, step.action) for step in self.episode.steps]
         recalls = one.memory.recall(
             self.episode.goal, self.observation, one.k, past, where=one.scope or None
@@ -73,7 +75,7 @@ class Attempt:
     def finished(self, output: Any, judged: Any = None) -> None:
         """Record the final answer and, if it is known, the score: of `judged`, or of the answer."""
         self.episode.step(self.observation, {"answer": as_json(output)})
-        score = self._experience.score(output if judged is None else judged)
+        score = self.experience.score(output if judged is None else judged)
         if score is not None:
             self.episode.finish(score)
 

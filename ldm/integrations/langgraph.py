@@ -14,15 +14,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    ListNamespacesOp,
-    MatchCondition,
-    PutOp,
-    SearchItem,
-    SearchOp,
-)
+from langgraph.store import base
 
 from ldm.memory.growing import GrowingMemory
 from ldm.text import parse_json
@@ -33,7 +25,7 @@ MOST = 10_000
 LEVEL = "level"
 
 
-class ExperienceStore(BaseStore):
+class ExperienceStore(base.BaseStore):
     """The items of a memory; a namespace is a scope, a key a tag."""
 
     def __init__(self, memory: GrowingMemory) -> None:
@@ -50,13 +42,13 @@ class ExperienceStore(BaseStore):
 
     def _answer(self, op: Any) -> Any:
         match op:
-            case PutOp():
+            case base.PutOp():
                 return self._put(op)
-            case GetOp():
+            case base.GetOp():
                 where = {**_scope(op.namespace), "key": op.key}
                 items = self._items("", where)
                 return next((one for one in items if one.namespace == op.namespace), None)
-            case SearchOp():
+            case base.SearchOp():
                 chosen = op.filter or {}
                 if any(isinstance(value, dict) for value in chosen.values()):
                     raise ValueError("a filter compares for equality here: give values")
@@ -64,14 +56,14 @@ class ExperienceStore(BaseStore):
                 items = self._items(op.query or "", _scope(op.namespace_prefix), most)
                 fits = [x for x in items if chosen.items() <= x.value.items()]
                 return fits[op.offset : op.offset + op.limit]
-            case ListNamespacesOp():
+            case base.ListNamespacesOp():
                 names, conditions = {x.namespace for x in self._items("", {})}, op.match_conditions
                 met = [one for one in names if all(_meets(one, x) for x in conditions or ())]
                 cut = sorted({one[: op.max_depth] for one in met})
                 return cut[op.offset : op.offset + op.limit]
         raise TypeError(f"no operation of a store: {op!r:.100}")
 
-    def _put(self, op: PutOp) -> None:
+    def _put(self, op: base.PutOp) -> None:
         where = {**_scope(op.namespace), "key": op.key}
         if any(one.namespace == op.namespace for one in self._items("", where)):
             self._memory.forget(where=where)
@@ -82,7 +74,7 @@ class ExperienceStore(BaseStore):
         episode.step(observation, op.value)
         episode.finish(op.value.get("score", 1.0))
 
-    def _items(self, query: str, where: dict[str, str], k: int = MOST) -> list[SearchItem]:
+    def _items(self, query: str, where: dict[str, str], k: int = MOST) -> list[base.SearchItem]:
         # A memory recalls the most probable actions, up to half of them, before the most similar.
         recalls = self._memory.recall(
             query, query, 2 * k + 2, where=where or None, min_similarity=-1.0
@@ -91,7 +83,7 @@ class ExperienceStore(BaseStore):
         for recall in recalls:
             one = recall.tuple
             items.append(
-                SearchItem(
+                base.SearchItem(
                     namespace=tuple(text for name, text in one.scope if name.startswith(LEVEL)),
                     key=dict(one.tags).get("key", one.trajectory_id),
                     value=_value(one.action),
@@ -107,7 +99,7 @@ def _scope(namespace: tuple[str, ...]) -> dict[str, str]:
     return {f"{LEVEL}{number:02}": text for number, text in enumerate(namespace)}
 
 
-def _meets(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
+def _meets(namespace: tuple[str, ...], condition: base.MatchCondition) -> bool:
     path = condition.path
     part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[-len(path) :]
     return len(part) == len(path) and all(

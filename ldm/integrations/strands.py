@@ -9,13 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from strands.hooks import (
-    AfterInvocationEvent,
-    AfterToolCallEvent,
-    BeforeInvocationEvent,
-    HookProvider,
-    HookRegistry,
-)
+from strands import hooks
 from strands.memory.types import MemoryEntry, MemoryStore
 
 from ldm.integrations.experience import Attempt, Experience, as_json
@@ -45,7 +39,7 @@ class ExperienceStore(MemoryStore):
         return [MemoryEntry(text, metadata={"id": recall.id}) for recall, text in quoted]
 
 
-class ExperienceHooks(HookProvider):
+class ExperienceHooks(hooks.HookProvider):
     """Records each run of an agent; what its user said last is the goal."""
 
     def __init__(self, experience: Experience) -> None:
@@ -53,24 +47,24 @@ class ExperienceHooks(HookProvider):
         self._experience = experience
         self._attempts: dict[int, Attempt] = {}
 
-    def register_hooks(self, registry: HookRegistry, **more: Any) -> None:
+    def register_hooks(self, registry: hooks.HookRegistry, **more: Any) -> None:
         """Register the callbacks."""
-        registry.add_callback(BeforeInvocationEvent, self._began)
-        registry.add_callback(AfterToolCallEvent, self._acted)
-        registry.add_callback(AfterInvocationEvent, self._ended)
+        registry.add_callback(hooks.BeforeInvocationEvent, self._began)
+        registry.add_callback(hooks.AfterToolCallEvent, self._acted)
+        registry.add_callback(hooks.AfterInvocationEvent, self._ended)
 
-    def _began(self, event: BeforeInvocationEvent) -> None:
+    def _began(self, event: hooks.BeforeInvocationEvent) -> None:
         parts = event.messages[-1]["content"] if event.messages else []
         goal = "\n".join(part["text"] for part in parts if "text" in part)
         self._attempts[id(event.agent)] = self._experience.begin(goal)
 
-    def _acted(self, event: AfterToolCallEvent) -> None:
+    def _acted(self, event: hooks.AfterToolCallEvent) -> None:
         parts = event.result["content"]
         result = "\n".join(part.get("text") or str(as_json(part)) for part in parts)
         call = event.tool_use
         self._attempts[id(event.agent)].acted(call["name"], call["input"], result)
 
-    def _ended(self, event: AfterInvocationEvent) -> None:
+    def _ended(self, event: hooks.AfterInvocationEvent) -> None:
         attempt = self._attempts.pop(id(event.agent))
         if event.result is not None:  # else it was interrupted by an error
             attempt.finished(str(event.result).strip())

@@ -29,19 +29,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ldm.errors import LdmError, MemoryLocked
-from ldm.serve.operations import (
-    OPERATIONS,
-    RULES,
-    Client,
-    NotAllowed,
-    NotThere,
-    Request,
-    RulesLearnt,
-    Statistics,
-    Tokens,
-    answered,
-    explained,
-)
+from ldm.serve import operations
+from ldm.serve.operations import OPERATIONS, RULES, Client, Request, RulesLearnt, Statistics, Tokens
 from ldm.version import __version__
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -88,16 +77,16 @@ class Handlers:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {call.name[:100]!r}.")
         try:
             request = OPERATIONS[call.name].model_validate(call.arguments or {})
-            answer = await answered(request, self.client_of(context.request))
+            answer = await operations.answered(request, self.client_of(context.request))
         except (LdmError, ValueError, TypeError) as error:
-            return types.CallToolResult(content=[_text(explained(error))], is_error=True)
+            return types.CallToolResult(content=[_text(operations.explained(error))], is_error=True)
         # The quoted records are in the text, which has a limit of tokens.
         rest = {key: one for key, one in answer.items() if key not in ("text", "recalls")}
         return types.CallToolResult(content=[_text(answer["text"])], structured_content=rest)
 
     async def list_resources(self, context: Context, _: Any) -> types.ListResourcesResult:
         """List the statistics, the rules, and the rules of each kind of task."""
-        known = await answered(Statistics(), self.client_of(context.request))
+        known = await operations.answered(Statistics(), self.client_of(context.request))
         listed = [
             types.Resource(uri=uri, name=uri.partition("//")[2], description=about)
             for uri, (about, _) in RESOURCES.items()
@@ -120,7 +109,7 @@ class Handlers:
             request = RulesLearnt(kind=kind, limit=RULES)
         else:
             raise MCPError(types.INVALID_PARAMS, f"There is no resource {uri[:100]!r}.")
-        answer = await answered(request, self.client_of(context.request))
+        answer = await operations.answered(request, self.client_of(context.request))
         text = types.TextResourceContents(uri=uri, mime_type="text/plain", text=answer["text"])
         return types.ReadResourceResult(contents=[text])
 
@@ -159,7 +148,7 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 #: Where the description is, which holds nothing of the memory.
 PUBLIC = ("/", "/openapi.json")
 #: Kinds of errors → the status of the answer.
-STATUS = ((NotAllowed, 403), (NotThere, 404), (MemoryLocked, 503), (LdmError, 409))
+STATUS = {operations.NotAllowed: 403, operations.NotThere: 404, MemoryLocked: 503, LdmError: 409}
 CLIENT = "ldm.client"
 
 
@@ -263,12 +252,12 @@ def _endpoint(operation: type[Request]) -> Callable[[WebRequest], Any]:
         try:
             arguments = operation.model_validate_json(await request.body() or b"{}")
         except ValueError as error:
-            return _error(422, explained(error))
+            return _error(422, operations.explained(error))
         try:
-            return JSONResponse(await answered(arguments, request.scope[CLIENT]))
+            return JSONResponse(await operations.answered(arguments, request.scope[CLIENT]))
         except (LdmError, ValueError, TypeError) as error:
-            status = next((code for kind, code in STATUS if isinstance(error, kind)), 422)
-            return _error(status, explained(error))
+            status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 422)
+            return _error(status, operations.explained(error))
 
     return endpoint
 
