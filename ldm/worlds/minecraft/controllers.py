@@ -21,17 +21,7 @@ from typing import Literal
 
 from ldm.types import stable_seed
 from ldm.worlds.minecraft.commands import DIRECTIONS, Command, FoundVein, Spot, State, Way, fuel_for
-from ldm.worlds.minecraft.map import (
-    COVER,
-    World,
-    animals,
-    cell_of,
-    distance,
-    grounds,
-    look,
-    trees,
-    veins,
-)
+from ldm.worlds.minecraft.map import World, animals, cell_of, distance, grounds, look, trees, veins
 from ldm.worlds.minecraft.rules import FACTS, FURNACE, MOBS, VEINS, Rules
 
 #: Blocks walked in a second.
@@ -377,7 +367,7 @@ class Oracle(Controller):
             after = state.later(walking(_APART["stone"]))
             after, broken = self._stone(tool, after, 0)
             return Unit(after, 1, broken)
-        if y > self.world.surface(x, z) - COVER and not self._bare(x, z):
+        if y > self.world.rock(x, z) and not self._bare(x, z):
             return self._shaft(tool, state)
         after, broken = self._stone(tool, state, QUARRY)
         return Unit(after, 1, broken)
@@ -422,9 +412,8 @@ class Oracle(Controller):
     def _shaft(self, tool: str, state: State) -> Unit:
         """Return the state one level deeper."""
         x, y, z = state.spot
-        surface = self.world.surface(x, z)
         cover = "" if self._bare(x, z) else self.world.ground(cell_of(x, z)).surface
-        if cover and y > surface - COVER:
+        if cover and y > self.world.rock(x, z):
             spade = "" if self._stated else digger(cover, state, self.rules)
             after, broken = dig(cover, spade, state, self.rules)
             after = after.plus(cover, 1)

@@ -100,6 +100,10 @@ class World:
         """Return the height of the ground."""
         return PEAK if self.biome(cell_of(x, z)) == "mountains" else SEA
 
+    def rock(self, x: int, z: int) -> int:
+        """Return the height of the rock below the ground."""
+        return self.surface(x, z) - COVER
+
     def _around(self, cell: Cell) -> tuple[Animal, ...]:
         """Return the animals that may be in sight from a square."""
         reach = range(-3, 4)
