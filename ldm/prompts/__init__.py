@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ldm.llm import Message
 from ldm.types import encodable, stable_hash
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".jinja"
-ROLES = ("system", "user")
+ROLES: tuple[Literal["system", "user"], ...] = ("system", "user")
 #: A tag as `data` writes it, with or without blanks and further words (any words in an end tag), in
 #: any case; or the end of a turn in a chat format, such as <|im_end|>.
 TAG = re.compile(
@@ -49,32 +49,26 @@ def render(name: str, **values: Any) -> list[Message]:
     for an unknown file.
     """
     template = _template(name)
-    messages = []
-    for role in ROLES:
-        block = template.blocks.get(role)
-        if block is None:
-            continue
-        text = "".join(block(template.new_context(values))).strip()
-        messages.append(Message("system" if role == "system" else "user", text))
-    return messages
+    return [
+        Message(role, "".join(template.blocks[role](template.new_context(values))).strip())
+        for role in ROLES
+        if role in template.blocks
+    ]
 
 
 def names() -> tuple[str, ...]:
     """Return all prompts, sorted; those of an environment or agent as "folder/name"."""
-    files = FOLDER.rglob(f"*{SUFFIX}")
-    paths = (file.relative_to(FOLDER).with_suffix("").as_posix() for file in files)
-    return tuple(sorted(path for path in paths if not path.rpartition("/")[2].startswith("_")))
+    return tuple(sorted(name for name in _files() if not name.rpartition("/")[2].startswith("_")))
 
 
 def digests() -> dict[str, str]:
     """Return prompt → hash of its file, for the record of a run."""
+    return {name: stable_hash(file.read_text(encoding="utf-8")) for name, file in _files().items()}
+
+
+def _files() -> dict[str, Path]:
     files = sorted(FOLDER.rglob(f"*{SUFFIX}"))
-    return {
-        file.relative_to(FOLDER).with_suffix("").as_posix(): stable_hash(
-            file.read_text(encoding="utf-8")
-        )
-        for file in files
-    }
+    return {file.relative_to(FOLDER).with_suffix("").as_posix(): file for file in files}
 
 
 def fenced(text: object, tag: str) -> str:
