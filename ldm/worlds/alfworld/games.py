@@ -225,14 +225,9 @@ def read_rules(domain: str, grammar: str) -> Rules:
     missing = FACTS["actions"].keys() - types.keys() - {_OPTIONAL}
     if missing:
         raise UnknownRules(f"the domain lacks the action {min(missing)!r}")
-    return Rules(
-        FACTS["grammars"][grammar_digest(grammar)],
-        _OPTIONAL in types,
-        types["cleanobject"],
-        types["heatobject"],
-        types["coolobject"],
-        types["sliceobject"],
-    )
+    dialect = FACTS["grammars"][grammar_digest(grammar)]
+    tools = (types[f"{verb}object"] for verb in ("clean", "heat", "cool", "slice"))
+    return Rules(dialect, _OPTIONAL in types, *tools)
 
 
 def grammar_flaw(grammar: str) -> str:
@@ -337,7 +332,6 @@ class Game:
 class Skipped:
     """A game file that the published set leaves out, and why."""
 
-    file: Path
     reason: str
 
 
@@ -372,9 +366,9 @@ def scan_split(root: Path, split: str) -> Iterator[Game | Skipped | Problem]:
 def read_game(file: Path, game_id: str) -> Game | Skipped | Problem:
     """Return the game in `file`, or why it cannot or must not be played."""
     if "movable" in game_id:
-        return Skipped(file, "movable receptacle")
+        return Skipped("movable receptacle")
     if "Sliced" in game_id:
-        return Skipped(file, "sliced object")
+        return Skipped("sliced object")
     try:
         data = parse_json(read_bytes(file), str(file))
     except LdmError as error:
@@ -393,20 +387,15 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
     if "solvable" not in data:
         return Problem(str(file), 1, "solvable", "missing, so the published set skips the game")
     if not data["solvable"]:
-        return Skipped(file, "unsolvable")
+        return Skipped("unsolvable")
     kind = kind_of(game_id)
     if not kind:
         return Problem(str(file), 1, "", f"unknown task kind in the folder name {file.parts[-3]!r}")
-    game = Game(
-        game_id,
-        kind,
-        _task_in(data["grammar"]),
-        data["pddl_problem"],
-        data["pddl_domain"],
-        data["grammar"],
-    )
-    flaw = grammar_flaw(game.grammar) if game.goal else f"has no line {TASK!r}"
-    return Problem(str(file), 1, "grammar", flaw) if flaw else game
+    domain, grammar, problem = (data[key] for key in ("pddl_domain", "grammar", "pddl_problem"))
+    goal = _task_in(grammar)
+    if flaw := grammar_flaw(grammar) if goal else f"has no line {TASK!r}":
+        return Problem(str(file), 1, "grammar", flaw)
+    return Game(game_id, kind, goal, problem, domain, grammar)
 
 
 def _task_in(grammar: str) -> str:

@@ -31,7 +31,7 @@ from pydantic import AliasChoices, Field
 
 from ldm import records
 from ldm.envs.download import Compiled, open_compiled, value_at
-from ldm.envs.formats import Text
+from ldm.envs.formats import FieldError, Text, parsed
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import check_file, lines_of, read_json
@@ -160,6 +160,10 @@ class Abstract:
     title: Text
     text: tuple[str, ...]
 
+    def article(self) -> Article:
+        """Return the article with its title decoded."""
+        return article(self.title, self.text)
+
 
 def find_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
     """Return the file of each split that is there: the first match of its names, packed or not.
@@ -200,19 +204,17 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
     if not isinstance(entries, list):
         raise LdmError(f"{path} is not a list of questions.", "Use an official file.")
     ids: set[str] = set()
-    for number, entry in enumerate(entries, start=1):
-        one = records.parse(json.dumps(entry), Entry, str(path), number, foreign=True)
-        if isinstance(one, Entry) and one.id in ids:
-            one = Problem(str(path), number, "id", f"{one.id!r} occurs twice")
-        if isinstance(one, Problem):
-            yield one
-            continue
+
+    def made(one: Entry) -> tuple[Question, tuple[Article, ...]]:
+        if one.id in ids:
+            raise FieldError("id", f"{one.id!r} occurs twice")
         ids.add(one.id)
-        titles = {unescape(title) for title, _ in one.supporting_facts}
-        question = Question(
-            one.id, one.question, one.answer, one.type, one.level, tuple(sorted(titles))
-        )
-        yield question, tuple(article(*part) for part in one.context)
+        titles = tuple(sorted({unescape(title) for title, _ in one.supporting_facts}))
+        question = Question(one.id, one.question, one.answer, one.type, one.level, titles)
+        return question, tuple(article(*part) for part in one.context)
+
+    for number, entry in enumerate(entries, start=1):
+        yield parsed(json.dumps(entry), Entry, made, str(path), number)
 
 
 def read_articles(path: Path) -> Iterator[Article | Problem]:
@@ -222,8 +224,7 @@ def read_articles(path: Path) -> Iterator[Article | Problem]:
         raise LdmError(f"{path} is not an object of titles and sentences.", "Use another file.")
     for number, (title, text) in enumerate(entries.items(), start=1):
         line = json.dumps({"title": title, "text": text})
-        one = records.parse(line, Abstract, str(path), number, foreign=True)
-        yield one if isinstance(one, Problem) else article(one.title, one.text)
+        yield parsed(line, Abstract, Abstract.article, str(path), number)
 
 
 def article(title: str, sentences: Sequence[str]) -> Article:
@@ -565,14 +566,9 @@ def _read_abstracts(path: Path) -> Iterator[Article | Problem]:
                     continue
                 name = f"{path}/{member.name}"
                 with bz2.open(file) if member.name.endswith(".bz2") else file as content:
-                    yield from _abstracts_in(content, name)
+                    for number, text in lines_of(content):
+                        yield parsed(text, Abstract, Abstract.article, name, number)
     except (OSError, EOFError, tarfile.TarError) as error:
         raise LdmError(
             f"{path} is damaged: {error}.", "Remove it and download it again."
         ) from error
-
-
-def _abstracts_in(content: IO[bytes], name: str) -> Iterator[Article | Problem]:
-    for number, text in lines_of(content):
-        one = records.parse(text, Abstract, name, number, foreign=True)
-        yield one if isinstance(one, Problem) else article(one.title, one.text)
