@@ -64,13 +64,11 @@ class State:
 
     def plus(self, item: str, count: int) -> State:
         """Return the state with `count` more of an item, or fewer if it is negative."""
-        number = self.inventory.get(item, 0) + count
+        if number := self.inventory.get(item, 0) + count:
+            return replace(self, inventory={**self.inventory, item: number})
         rest = {name: n for name, n in self.inventory.items() if name != item}
-        inventory = {**self.inventory, item: number} if number else rest
-        if number:
-            return replace(self, inventory=inventory)
         worn = tuple(name for name in self.worn if name != item)
-        return replace(self, inventory=inventory, worn=worn)
+        return replace(self, inventory=rest, worn=worn)
 
     def later(self, ticks: int) -> State:
         return replace(self, tick=self.tick + ticks)
