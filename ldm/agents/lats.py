@@ -321,13 +321,8 @@ class Search(Loop):
     def note(self) -> None:
         self.view = self.widest
         super().note()
-        self.episode.note(
-            NOTE,
-            simulations=self.simulations,
-            replayed=self.replayed,
-            unrated=self.counts["unrated"],
-            tree=as_data(self.root),
-        )
+        counts = {"replayed": self.replayed, "unrated": self.counts["unrated"]}
+        self.episode.note(NOTE, simulations=self.simulations, **counts, tree=as_data(self.root))
 
     def _stand_at(self, node: Node) -> None:
         self.node, self.steps = node, list(node.steps)

@@ -77,10 +77,9 @@ class RayCluster:
             if not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ}:
                 os.environ["RAY_AUTH_MODE"] = "token"
                 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-        # As many processors as actors, or all of the machine if no number is given.
-        starting: dict[str, Any] = (
-            {"include_dashboard": False, "num_cpus": workers or None} if local else {}
-        )
+        starting: dict[str, Any] = {"configure_logging": False, "log_to_driver": False}
+        if local:  # as many processors as actors, or all of the machine if no number is given
+            starting |= {"include_dashboard": False, "num_cpus": workers or None}
         try:
             import ray
         except ImportError as error:
@@ -90,13 +89,7 @@ class RayCluster:
         _keep_off_standard_output()
         if not ray.is_initialized():
             try:
-                ray.init(
-                    address=self.address,
-                    namespace="ldm",
-                    configure_logging=False,
-                    log_to_driver=False,
-                    **starting,
-                )
+                ray.init(address=self.address, namespace="ldm", **starting)
             except (ConnectionError, OSError, RuntimeError, TimeoutError, ValueError) as error:
                 raise LdmError(
                     f"The Ray cluster at {self.address} cannot be used: {_last_line(error)}",

@@ -275,14 +275,8 @@ class Trial:
                 description=turn.description,
             )
 
-        completion, _ = ask(
-            self.llm,
-            prompt,
-            View(len(known), LONGEST_EXPLANATION),
-            0,
-            sampling=self._sampling,
-            max_tokens=self.options.explanation,
-        )
+        view, most = View(len(known), LONGEST_EXPLANATION), self.options.explanation
+        completion, _ = ask(self.llm, prompt, view, 0, sampling=self._sampling, max_tokens=most)
         return _explanation_in(completion.text)
 
     def _plan(self) -> str:

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
 from ldm.interchange import webshop_people
+from ldm.interchange.chat import earned
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.records import Problem
 from ldm.text import read_lines
@@ -97,16 +98,6 @@ def _trajectory(line: Episode) -> Trajectory:
     name = line.episode
     if name is None:
         name = stable_hash(goal, [(s.action, s.observation) for s in steps])
-    return Trajectory(
-        Task(f"agent/{name}", ENV, SPLIT, goal, kind=KIND, source=_product(steps)),
-        opening,
-        tuple(steps),
-        score=reward,
-        success=reward >= 1.0,
-        origin="agent",
-    )
-
-
-def _product(steps: list[Step]) -> str:
     links = [match[1] for step in steps if step.valid and (match := _LINK.fullmatch(step.action))]
-    return links[-1] if links else ""
+    task = Task(f"agent/{name}", ENV, SPLIT, goal, KIND, links[-1] if links else "")
+    return Trajectory(task, opening, tuple(steps), *earned(reward), "agent")

@@ -190,16 +190,10 @@ def _event(line: Line) -> Event:
 
 def _trajectory(name: str, events: list[Event], catalogue: Catalogue | None) -> Trajectory:
     """Return a session as a trajectory, up to its first purchase; without one its score is 0."""
-    product = events[0].goal.asin
-    task = Task(
-        id=f"human/{name}",
-        env=ENV,
-        split=SPLIT,
-        goal=events[0].view.instruction,
-        kind=KIND,
-        source=product if isinstance(product, str) else "",
-    )
-    replay = _ClickReconstruction(Session(0, events[0].view.instruction), catalogue)
+    goal, product = events[0].goal.instruction_text, events[0].goal.asin
+    source = product if isinstance(product, str) else ""
+    task = Task(f"human/{name}", ENV, SPLIT, goal, KIND, source)
+    replay = _ClickReconstruction(Session(0, goal), catalogue)
     opening = replay.observation()
     score = 0.0
     for event in events:

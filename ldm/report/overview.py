@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Any
 
 from ldm.agents import load_agent
@@ -383,20 +384,17 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
     before: Sequence[str] = ()
     data = []
     for call in calls:
-        texts = [cut(message.content) for message in call.request.messages]
-        shared = [
-            _shared(text, before[i]) if i < len(before) else 0 for i, text in enumerate(texts)
-        ]
-        roles = (message.role for message in call.request.messages)
+        texts, messages = list[str](), list[list[Any]]()
+        for message, earlier in zip(call.request.messages, chain(before, repeat("")), strict=False):
+            texts.append(cut(message.content))
+            same = _shared(texts[-1], earlier)
+            messages.append([message.role, same, texts[-1][same:]])
         data.append(
             {
                 "key": call.key,
                 "role": call.role,
                 "model": call.request.model,
-                "messages": [
-                    [role, same, text[same:]]
-                    for role, same, text in zip(roles, shared, texts, strict=True)
-                ],
+                "messages": messages,
                 "reply": cut(call.text),
                 "finish": call.finish,
                 "error": call.error,

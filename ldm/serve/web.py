@@ -45,6 +45,7 @@ RESOURCES = {
     "ldm://rules": ("What experience teaches, in words", RulesLearnt(limit=RULES)),
 }
 RULES_OF = "ldm://rules/"
+_OPERATIONS = OPERATIONS.items()
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,7 @@ class Handlers:
 
     async def list_tools(self, context: Context, _: Any) -> types.ListToolsResult:
         """List the operations."""
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=name,
-                    description=one.__doc__,
-                    input_schema=one.model_json_schema(),
-                    annotations=types.ToolAnnotations(
-                        read_only_hint=not one.changes, destructive_hint=name == "forget"
-                    ),
-                )
-                for name, one in OPERATIONS.items()
-            ]
-        )
+        return types.ListToolsResult(tools=[_tool(name, one) for name, one in _OPERATIONS])
 
     async def call_tool(
         self, context: Context, call: types.CallToolRequestParams
@@ -133,6 +122,14 @@ async def serve_stdio(client: Client) -> None:
     server = protocol_server(lambda _: client)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _tool(name: str, operation: type[Request]) -> types.Tool:
+    form, about = operation.model_json_schema(), operation.__doc__
+    hints = types.ToolAnnotations(
+        read_only_hint=not operation.changes, destructive_hint=name == "forget"
+    )
+    return types.Tool(name=name, description=about, input_schema=form, annotations=hints)
 
 
 def _text(text: str) -> types.TextContent:
@@ -240,9 +237,6 @@ def serve_http(app: ASGIApp, host: str, port: int) -> None:
     uvicorn.run(app, host=host, port=port, **options)
 
 
-_OPERATIONS = OPERATIONS.items()
-
-
 def _endpoint(operation: type[Request]) -> Callable[[WebRequest], Any]:
     """Return what answers requests for an operation."""
 
@@ -274,20 +268,12 @@ def _without_port(name: str) -> str:
 def openapi() -> dict[str, Any]:
     """Return the description of the operations, as OpenAPI 3.1."""
     answer = {"description": "A JSON object; `text` is for an agent to read."}
-    paths = {
-        f"/v1/{name}": {
-            "post": {
-                "operationId": name,
-                "description": one.__doc__,
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": one.model_json_schema()}},
-                },
-                "responses": {"200": answer, "default": {"description": 'An object with "error".'}},
-            }
-        }
-        for name, one in _OPERATIONS
-    }
+    answers = {"200": answer, "default": {"description": 'An object with "error".'}}
+    paths = dict[str, Any]()
+    for name, one in _OPERATIONS:
+        content = {"application/json": {"schema": one.model_json_schema()}}
+        request = {"requestBody": {"required": True, "content": content}, "responses": answers}
+        paths[f"/v1/{name}"] = {"post": {"operationId": name, "description": one.__doc__} | request}
     bearer = {"type": "http", "scheme": "bearer"}
     return {
         "openapi": "3.1.0",

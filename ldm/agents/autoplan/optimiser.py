@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ldm.agents import Resources
 from ldm.agents.autoplan import SAID, AutoPlanAgent, AutoPlanOptions
@@ -105,6 +105,7 @@ def reflect(
     Raise the errors of a model call.
     """
     view = View(0, AutoPlanOptions().observation)
+    options: dict[str, Any] = {"sampling": settings.sampling, "max_tokens": settings.part}
 
     def reply(part: Literal["summary", "flaw"], follow: Sequence[Message] = ()) -> str:
         """Return the reply to a question on the attempt, or to the messages that follow it."""
@@ -124,11 +125,7 @@ def reflect(
             )
             return [*first, *follow]
 
-        completion, view = ask(
-            *(llm, prompt, view, len(tried.steps)),
-            sampling=settings.sampling,
-            max_tokens=settings.part,
-        )
+        completion, view = ask(llm, prompt, view, len(tried.steps), **options)
         return shortened(completion.text.strip(), LONGEST)
 
     summary = reply("summary")

@@ -81,11 +81,8 @@ class GoalCompiler(Generic[S]):
         if kind not in self.things:
             raise UnknownRules(f"the goal uses the unknown type {kind!r}")
         if others:
-            body = (
-                "exists",
-                tuple(part for name, its in others for part in (name, "-", its)),
-                body,
-            )
+            variables = tuple(part for name, its in others for part in (name, "-", its))
+            body = ("exists", variables, body)
         things, checks = list(self.things[kind]), list[Test[S]]()
         for part in _conjuncts(body):
             test = self._test(part)

@@ -19,20 +19,16 @@ def check(path: Path | None = None) -> DataCheck:
 
     path: ignored, as scenes are drawn. Raise LdmError if MuJoCo is not installed.
     """
-    listed = {split: games(split) for split in SPLITS}
-    return DataCheck(
-        ENV,
-        splits={
-            split: dict(Counter(game.task.kind for game in own)) for split, own in listed.items()
-        },
-        facts={"mujoco": version(), "actions": len(CARD.goals)},
-        problems=tuple(
-            Problem(split, number, game.task.id, "does not rest as it was laid out")
-            for split, own in listed.items()
-            for number, game in enumerate(own, 1)
-            if not _rests(game)
-        ),
-    )
+    facts = {"mujoco": version(), "actions": len(CARD.goals)}
+    splits, problems = dict[str, dict[str, int]](), list[Problem]()
+    for split in SPLITS:
+        listed = games(split)
+        splits[split] = dict(Counter(game.task.kind for game in listed))
+        for number, game in enumerate(listed, 1):
+            if not _rests(game):
+                fault = "does not rest as it was laid out"
+                problems.append(Problem(split, number, game.task.id, fault))
+    return DataCheck(ENV, None, splits, facts, tuple(problems))
 
 
 def _rests(game: Game) -> bool:

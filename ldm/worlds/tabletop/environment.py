@@ -170,16 +170,12 @@ class Tabletop(ListedEnvironment[Game]):
         return self._play.state.poses if self._play else ()
 
     def _carry_out(self, move: Move, play: Play) -> TimeStep:
-        drawn = self._target(move, play)
+        game, drawn = play.game, self._target(move, play)
         state = play.state if drawn is None else play.world.carry(play.state, move.thing, drawn)
-        after = replace(
-            play,
-            state=state,
-            share=play.game.kind.share(play.game.scene, state.poses),
-            actions=play.actions + 1,
-            moves=play.moves + 1,
-        )
-        name = play.game.scene.things[move.thing].name
+        share = game.kind.share(game.scene, state.poses)
+        done = replace(play, actions=play.actions + 1, moves=play.moves + 1)
+        after = replace(done, state=state, share=share)
+        name = game.scene.things[move.thing].name
         if drawn is None:
             report = f"You reach for the {name}, but the gripper does not get hold of it."
         else:
