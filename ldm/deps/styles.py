@@ -228,16 +228,14 @@ def plan_text(goals: Sequence[Goal], form: Form, task: str) -> str:
 
 
 def _step(goal: Goal) -> str:
-    words = f"{goal.verb} {goal.count} {goal.item}" if goal.item else goal.text
-    return f"Step {goal.rank}: {words}"
+    return f"Step {goal.rank}: {replace(goal, tool='').words}"
 
 
 def effect(goal: Goal) -> str:
     """Return a goal with its materials and tool: craft 1 torch from 1 stick, on a table."""
     used = f" from {listing(goal.materials)}" if goal.materials else ""
-    return f"{goal.verb} {goal.count} {goal.item}{used}" + (
-        f" with {goal.tool}" if goal.tool else ""
-    )
+    tool = f" with {goal.tool}" if goal.tool else ""
+    return f"{goal.verb} {goal.count} {goal.item}{used}{tool}"
 
 
 def call_text(goal: Goal) -> str:

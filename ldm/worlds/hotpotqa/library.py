@@ -121,19 +121,13 @@ class Question:
     titles: tuple[str, ...]
 
     @property
-    def source(self) -> str:
-        """The two articles, which a memory and an evaluation must not share."""
-        return " | ".join(self.titles)
-
-    @property
     def opening(self) -> str:
         return f"Question: {self.text}"
 
     def task(self, split: str) -> Task:
         """Return the task; agents see no answer, title or level."""
-        return Task(
-            f"{split}/{self.id}", ENV, split, self.text.strip(), self.kind, source=self.source
-        )
+        articles = " | ".join(self.titles)  # a memory and an evaluation must not share them
+        return Task(f"{split}/{self.id}", ENV, split, self.text.strip(), self.kind, articles)
 
 
 #: A title and its sentences.
