@@ -101,15 +101,10 @@ def server(env: str, split: str | None = None, max_steps: int = STEPS, **options
         return endpoint
 
     posts = [Route(f"/{name}", answering(getattr(gym, name)), methods=["POST"]) for name in POSTED]
-    return Starlette(
-        routes=[
-            *posts,
-            Route("/", answering(lambda _: f"This is environment {env}.")),
-            Route("/observation", answering(gym.detail, "observation")),
-            Route("/available_actions", answering(gym.detail, "available_actions")),
-            Route("/detail", answering(gym.detail)),
-        ]
-    )
+    greeting = Route("/", answering(lambda _: f"This is environment {env}."))
+    parts = ("observation", "available_actions")
+    gets = [Route(f"/{name}", answering(gym.detail, name)) for name in parts]
+    return Starlette(routes=[*posts, greeting, *gets, Route("/detail", answering(gym.detail))])
 
 
 POSTED = ("create", "reset", "step", "close")

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,8 +80,7 @@ def _replaced(word: str, suffixes: Mapping[str, str]) -> str:
 
 
 def _step_4(word: str) -> str:
-    endings = (s for s in _FACTS["step_4"] if word.endswith(s))
-    suffix = max(endings, key=len, default="")
+    suffix = max((s for s in _FACTS["step_4"] if word.endswith(s)), key=len, default="")
     before = word.removesuffix(suffix)
     if not suffix or (suffix == "ion" and not before.endswith(("s", "t"))):
         return word
@@ -110,10 +109,7 @@ def _has_vowel(word: str) -> bool:
 
 def _measure(word: str) -> int:
     """Return how often a vowel is followed by a consonant."""
-    vowels = _vowels(word)
-    return sum(
-        vowel and not next_vowel for vowel, next_vowel in zip(vowels, vowels[1:], strict=False)
-    )
+    return sum(vowel and not next_vowel for vowel, next_vowel in pairwise(_vowels(word)))
 
 
 def _ends_double(word: str) -> bool:
@@ -197,21 +193,19 @@ _CACHED_PLACES = 100_000
 
 def encoded_length(length: int) -> int:
     """Return Lucene's one byte for a length: exact up to 40, then three bits of mantissa."""
-    if length < 24:
+    if length < 32:
         return length
     rest = length - 24
-    if rest < 8:
-        return 24 + rest
     shift = rest.bit_length() - 4
     return 24 + ((rest >> shift) & 0x07 | (shift + 1) << 3)
 
 
 def decoded_length(byte: int) -> int:
     """Return the length that a byte encodes."""
-    if byte < 24:
+    if byte < 32:
         return byte
     bits, shift = (byte - 24) & 0x07, ((byte - 24) >> 3) - 1
-    return 24 + (bits if shift < 0 else (bits | 8) << shift)
+    return 24 + ((bits | 8) << shift)
 
 
 class Indexer:

@@ -315,9 +315,8 @@ def _results(session: Session, shop: Shop, size: int) -> list[Node]:
     pieces.append(Node("button", "Next >"))
     for position in session.results[(at - 1) * size : at * size]:
         product = shop.listed(position)
-        pieces.append(Node("link", product.asin))
-        pieces.append(Node("text", product.title))
-        pieces.append(Node("text", product.price_tag))
+        texts = Node("text", product.title), Node("text", product.price_tag)
+        pieces += [Node("link", product.asin), *texts]
     return pieces
 
 
@@ -326,22 +325,17 @@ def _item(product: Product) -> list[Node]:
     for name, values in product.options:
         pieces.append(Node("text", name))
         pieces.extend(Node("option", value, name) for value in values)
-    pieces.append(Node("text", product.title))
-    pieces.append(Node("text", f"Price: {product.price_tag}"))
-    pieces.append(Node("text", "Rating: N.A."))
+    texts = (product.title, f"Price: {product.price_tag}", "Rating: N.A.")
+    pieces.extend(Node("text", text) for text in texts)
     pieces.extend(Node("button", name) for name in (*SUB_PAGES, "Buy Now"))
     return pieces
 
 
 def _sub(name: str, product: Product) -> list[Node]:
-    match name:
-        case "Description":
-            texts = [product.description]
-        case "Features":
-            texts = [f" {bullet}" for bullet in product.bullets]
-        case "Attributes":
-            about = [product.category, product.query, product.product_category]
-            texts = [f" {attribute}" for attribute in product.attributes] + about
-        case _:
-            texts = []  # the official data have no reviews
+    about = (product.category, product.query, product.product_category)
+    texts = {
+        "Description": [product.description],
+        "Features": [f" {bullet}" for bullet in product.bullets],
+        "Attributes": [*(f" {attribute}" for attribute in product.attributes), *about],
+    }.get(name, ())  # the official data have no reviews
     return [Node("button", "< Prev"), *(Node("text", text) for text in texts)]
