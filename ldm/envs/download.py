@@ -47,11 +47,25 @@ Compile = Callable[[IO[bytes]], tuple[dict[str, np.ndarray], dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Arrays by name, a text (mapped memory if it comes from a cache), and metadata."""
+    """Arrays by name, a text (mapped memory if it comes from a cache), and metadata.
+
+    The array `text_ends` says where each line of the text with a JSON value ends.
+    """
 
     arrays: Mapping[str, np.ndarray]
     text: bytes | mmap.mmap
     meta: Mapping[str, Any]
+
+    def value(self, place: int) -> Any:
+        """Return the JSON value of a line; raise LdmError if it is damaged."""
+        ends = self.arrays["text_ends"]
+        try:
+            return json.loads(self.text[int(ends[place - 1]) if place else 0 : int(ends[place])])
+        except (ValueError, RecursionError) as error:
+            raise LdmError(
+                f"The compiled data are damaged: {error}.",
+                "Remove the folder of the cache; they are then compiled again.",
+            ) from error
 
 
 def open_compiled(
@@ -79,17 +93,6 @@ def open_compiled(
         raise LdmError(
             f"The cache of compiled data {cache} cannot be used: {error}.",
             "Use another folder with --env.cache PATH.",
-        ) from error
-
-
-def value_at(text: bytes | mmap.mmap, start: int, end: int) -> Any:
-    """Return the JSON value in a part of a compiled text; raise LdmError if it is damaged."""
-    try:
-        return json.loads(text[start:end])
-    except (ValueError, RecursionError) as error:
-        raise LdmError(
-            f"The compiled data are damaged: {error}.",
-            "Remove the folder of the cache; they are then compiled again.",
         ) from error
 
 

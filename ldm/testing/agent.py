@@ -46,13 +46,9 @@ class ScriptedModel:
         then: the reply to all further requests; None makes them fail. room: maximum characters of a
         request; a longer one raises ContextTooLong.
         """
-        if not callable(script):
-            replies = iter(script)
-            self._reply: Callable[[Sequence[Message], Sampling], Reply | None] = (
-                lambda messages, sampling: next(replies, then)
-            )
-        else:
-            self._reply = script
+        replies = iter(() if callable(script) else script)
+        self._reply: Callable[[Sequence[Message], Sampling], Reply | None]
+        self._reply = script if callable(script) else lambda *_: next(replies, then)
         self._room = room
         self.requests: list[tuple[Sequence[Message], Sampling]] = []
         self.schemas: list[type[Any] | None] = []

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldm import records
 from ldm.embed.caching import FILES, VectorFile
-from ldm.envs.download import open_compiled, value_at
+from ldm.envs.download import open_compiled
 from ldm.memory import inspect, record
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack
@@ -169,7 +169,7 @@ def caches(folder: Path) -> list[Subject]:
 
     def compiled_files(text: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         text.write(b'["egg"]\n["mug"]\n')
-        return {"ends": np.array([8, 16])}, {"digest": "a"}
+        return {"text_ends": np.array([8, 16])}, {"digest": "a"}
 
     cache = folder / "compiled"
     open_compiled(compiled_files, [source], "1", cache)
@@ -182,7 +182,7 @@ def caches(folder: Path) -> list[Subject]:
             (there / file.name).symlink_to(path if file.name == path.name else file)
         made = open_compiled(compiled_files, [source], "1", there.parent)
         if path.name != "meta.json":
-            return [value_at(made.text, 0, int(made.arrays["ends"][0]))]
+            return [made.value(0)]
         return [str(made.meta)]
 
     return [

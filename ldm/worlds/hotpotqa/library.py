@@ -30,7 +30,7 @@ import numpy as np
 from pydantic import AliasChoices, Field
 
 from ldm import records
-from ldm.envs.download import Compiled, open_compiled, value_at
+from ldm.envs.download import Compiled, open_compiled
 from ldm.envs.formats import FieldError, Text, parsed
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -442,9 +442,7 @@ class Library:
         return len(self._index)
 
     def __getitem__(self, place: int) -> Article:
-        ends = self._arrays["text_ends"]
-        start = int(ends[place - 1]) if place else 0
-        title, sentences = value_at(self._compiled.text, start, int(ends[place]))
+        title, sentences = self._compiled.value(place)
         return title, tuple(sentences)
 
     def ask(self, query: str) -> Page | Similar | Ambiguous:

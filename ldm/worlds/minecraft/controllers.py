@@ -82,10 +82,8 @@ def dig_up(item: str, state: State, rules: Rules, world: int) -> State:
     source = rules.sources[item]
     if source.block == "gravel":
         number, state = state.drawn("gravel")
-        chance = rules.sources["flint"].chance
-        return state.plus(
-            "flint" if _rng(world, "gravel", number).random() < chance else "gravel", 1
-        )
+        flint = _rng(world, "gravel", number).random() < rules.sources["flint"].chance
+        return state.plus("flint" if flint else "gravel", 1)
     if source.chance == 1 and source.least == source.most:
         return state.plus(item, source.least)
     number, state = state.drawn(item)

@@ -30,7 +30,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
-from ldm.envs.download import Compiled, open_compiled, value_at
+from ldm.envs.download import Compiled, open_compiled
 from ldm.envs.formats import FieldError
 from ldm.errors import LdmError
 from ldm.parallel import cached
@@ -514,8 +514,7 @@ class Catalogue:
 
     def __init__(self, compiled: Compiled) -> None:
         arrays = self._arrays = compiled.arrays
-        self._text = compiled.text
-        self._meta = compiled.meta
+        self._compiled, self._meta = compiled, compiled.meta
         self._parsed: dict[int, Product] = {}
         self.amounts = arrays["amounts"]
         self.index = Index(arrays)
@@ -539,9 +538,7 @@ class Catalogue:
         return cached(self._parsed, position, lambda: self._parse(position), CACHED_PRODUCTS)
 
     def _parse(self, position: int) -> Product:
-        ends = self._arrays["text_ends"]
-        start = int(ends[position - 1]) if position else 0
-        return Product.from_json(value_at(self._text, start, int(ends[position])))
+        return Product.from_json(self._compiled.value(position))
 
     def position(self, asin: str) -> int | None:
         """Return the position of the product with this asin; None if there is none."""
