@@ -163,12 +163,10 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
         return None
     branches = tuple(_branches(data["tree"]))
     nodes, depth = len(branches) - 1, max(one.depth for one in branches)
-    return TaskTree(
-        {"simulations": str(data["simulations"]), "nodes": str(nodes), "depth": str(depth)},
-        f"{data['simulations']} simulations, {nodes} nodes, depth {depth}",
-        branches,
-        paths=True,
-    )
+    tried = data["simulations"]
+    columns = {"simulations": str(tried), "nodes": str(nodes), "depth": str(depth)}
+    headline = f"{tried} simulations, {nodes} nodes, depth {depth}"
+    return TaskTree(columns, headline, branches, paths=True)
 
 
 def _branches(tree: Sequence[Mapping[str, Any]]) -> Iterator[Branch]:

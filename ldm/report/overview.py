@@ -135,13 +135,12 @@ def _settings(run: ReadRun) -> list[list[str]]:
     pairs += [("environment", spec.env.name), ("split", spec.split), ("agent", run.agent)]
     if spec.memory_digest:
         pairs += [("memory", spec.memory), ("generation", spec.generation)]
-    options = [
+    pairs += [
         (name if section == "agent" else f"{section}.{name}", written(value))
         for section in spec.sections()
         for name, value in getattr(spec, section).given
         if section != "models"
     ]
-    pairs += options
     pairs += [(f"model {role}", name) for role, name in sorted(manifest.models.items())]
     pairs += [("seed", spec.seed), ("started", manifest.started)]
     code = manifest.code

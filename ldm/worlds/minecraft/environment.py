@@ -162,12 +162,9 @@ def _single(
     source = f"{word}@{group}/{number}" if split == TEST_WORLDS else word
     members = tuple(dict.fromkeys(name for item in items for name in rules.members(item)[:1]))
     target = Target(word, 1, members)
-    return Game(
-        Task(f"{split}/{word}/{number}", ENV, split, f"obtain {target}", kind, source),
-        (target,),
-        stable_seed(ENV, group, word, number),
-        LIMITS["MT8"] if split == TRAIN else LIMITS[kind],
-    )
+    task = Task(f"{split}/{word}/{number}", ENV, split, f"obtain {target}", kind, source)
+    limit = LIMITS["MT8"] if split == TRAIN else LIMITS[kind]
+    return Game(task, (target,), stable_seed(ENV, group, word, number), limit)
 
 
 def _parallel(goals: int, number: int, rules: Rules) -> Game:
@@ -295,12 +292,8 @@ class Minecraft(ListedEnvironment[Game]):
         if self._without_map:
             return Controller(self.rules, game.world)
         herded = self.options.mobs if game.mobs is None else game.mobs
-        self.world = World(
-            game.world,
-            start=game.start or self.options.start,
-            herded=herded,
-            remembered=self.options.nearest,
-        )
+        start, remembered = game.start or self.options.start, self.options.nearest
+        self.world = World(game.world, start=start, herded=herded, remembered=remembered)
         kind = Paper if self.options.controller == "paper" else Oracle
         return kind(self.rules, self.world, stated=self.options.tools == "stated")
 

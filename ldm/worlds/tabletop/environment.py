@@ -73,11 +73,9 @@ def game_of(task: Task) -> Game:
 
 
 def _poses(scene: Scene) -> list[Pose]:
-    return [
-        *(thing.start for thing in scene.things),
-        *(fixture.pose for fixture in scene.fixtures),
-        *(hole.pose for hole in scene.holes),
-    ]
+    starts = [thing.start for thing in scene.things]
+    fixtures = [fixture.pose for fixture in scene.fixtures]
+    return [*starts, *fixtures, *(hole.pose for hole in scene.holes)]
 
 
 def _place(pose: Pose) -> list[float]:

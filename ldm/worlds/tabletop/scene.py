@@ -211,12 +211,9 @@ class Layout:
         """
         (left, right), (low, high) = WORKSPACE
         for _ in range(_ATTEMPTS):
-            pose = Pose(
-                self._rng.uniform(left + radius, right - radius),
-                self._rng.uniform(low + radius, high - radius),
-                height,
-                self._rng.uniform(-math.pi, math.pi),
-            )
+            x = self._rng.uniform(left + radius, right - radius)
+            y = self._rng.uniform(low + radius, high - radius)
+            pose = Pose(x, y, height, self._rng.uniform(-math.pi, math.pi))
             if all(pose.distance(other) > radius + r + _GAP for other, r in self._taken):
                 self._taken.append((pose, radius))
                 return pose

@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -562,13 +562,10 @@ def open_catalogue(files: Files, settings: Settings, *, cache: Path | None = Non
 
     Raise LdmError if a file or the cache cannot be read, or no product is left.
     """
-
-    def compile_files(text: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        entries = read_products(files, limit=settings.limit)
-        return compile_products(entries, settings.seed, text)
-
+    entries = read_products(files, limit=settings.limit)
+    compiling = partial(compile_products, entries, settings.seed)
     key = (FORMAT, settings.human, settings.limit, settings.seed)
-    return Catalogue(open_compiled(compile_files, files, key, cache))
+    return Catalogue(open_compiled(compiling, files, key, cache))
 
 
 def compile_products(

@@ -239,11 +239,9 @@ class WebShop(ReplayedEnvironment):
             folder = OWN_DATA if own else Path(str(options.data))
             human = options.goals == "human"
             limit = None if own else options.num_products
-            catalogue = open_catalogue(
-                Files.find(folder, human=human),
-                Settings(human=human, limit=limit, seed=options.seed),
-                cache=Path(options.cache) if options.cache else None,
-            )
+            settings = Settings(human=human, limit=limit, seed=options.seed)
+            cache = Path(options.cache) if options.cache else None
+            catalogue = open_catalogue(Files.find(folder, human=human), settings, cache=cache)
             if not catalogue.carries_nouns:
                 reward.check_parser()  # fail now rather than at the first purchase
             self._worlds[own] = World(catalogue)

@@ -147,12 +147,10 @@ def _type(matches: bool, title: float) -> float:
 
 
 def _has(product: Product, attribute: str) -> bool:
-    return (
-        any(alike(own, attribute) > ALIKE for own in product.attributes)
-        or attribute in product.title.lower()
-        or attribute in " ".join(product.bullets).lower()
-        or attribute in product.description.lower()
-    )
+    if any(alike(own, attribute) > ALIKE for own in product.attributes):
+        return True
+    texts = (product.title, " ".join(product.bullets), product.description)
+    return any(attribute in text.lower() for text in texts)
 
 
 def _met(request: RequestedOption, options: Mapping[str, str]) -> bool:
