@@ -28,7 +28,7 @@ from ldm.memory.places import refuse_server
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.memory.verifying import verify as problems_of
 from ldm.reason.relevance import Relevance
-from ldm.reason.rules import Rules
+from ldm.reason.rules import SUPPORT, Rules
 from ldm.records import is_stream, plain
 from ldm.run.builders import environment_card, only_environment
 from ldm.run.refine import Worth, worth_of
@@ -209,7 +209,10 @@ def rules(
     if learnt.rules:
         _print_rules(name, learnt, limit, tried)
     else:
-        output.show(f"No rule of {name} holds in episodes that it was not learnt from.")
+        output.show(
+            f"No rule of {name} holds in episodes that it was not learnt from. One takes"
+            f" {SUPPORT} that show it, and more to test it: record more."
+        )
     output.say_all(f"No single answer: {one}" for one in learnt.contradictions)
 
 

@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
 
@@ -239,6 +239,15 @@ class Memory:
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         return self._retriever.search(query, searched, k, self._hidden)
+
+    def recall(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: `open(…, create=True)` gives the memory that recalls with evidence, and grows."""
+        raise MemoryStoreError(
+            "This memory was opened to be read, with `retrieve`.",
+            "Open it with create=True to recall with evidence, to record and to give feedback.",
+        )
+
+    begin = add = feedback = recall
 
     def actions_of(self, trajectory: str) -> tuple[str, ...]:
         """Return the actions of a remembered trajectory, by its id, in their order."""

@@ -101,7 +101,7 @@ def resolve_preset(
     specs = [request.of_row(common, row) for row in rows]
     specs = with_options(specs, request.agent, runtime)
     named = [(row, spec) for row, spec in zip(rows, specs, strict=True) if row.name]
-    pairs = [(own.of_row(unchanged, row), spec) for row, spec in named]
+    pairs = [(own.of_row(unchanged, row), spec) for row, spec in named] or [(unchanged, common)]
     overridden = [*_overridden(chosen, pairs), *([f"sweep {grid.sweep}"] if grid.sweep else [])]
     names: dict[Evaluate, list[str]] = {}
     for spec, row in zip(specs, rows, strict=True):
@@ -297,7 +297,7 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
     if any("reasoner" in agent_of(one.spec).needs for one in checked) and not any(
         one.spec.typed("models").configured for one in checked
     ):
-        yield "no model is called: the offline reasoner decides"
+        yield "no model is called: the offline reasoner knows listed and recorded actions alone"
     if remembering := [one.spec for one in checked if one.spec.memory_digest]:
         latest = max(remembering, key=lambda spec: spec.generation or 0)
         yield from _memory_departures(chosen, latest)

@@ -71,44 +71,37 @@ def folder(place: Path) -> Path:
     return place
 
 
+SLOW = [pytest.mark.slow]
 QUIET = ("inventory", "get 1 string", "get 2 bamboo", "get 0 quartz")
 WIKI = ("search[Ada Ray]", "search[the]", "lookup[the]", "lookup[a]", "think[Well.]")
 TestToy = contract("tests.toy:ToyEnv", "test")
 TestEcho = contract("tests.toy:EchoEnv", "test", actions=("say nonsense", "say gif"), steps=2)
 TestALFWorld = contract("alfworld", "demo_test", tasks=2)
 TestALFWorldOfficialGames = contract(
-    "alfworld", "valid_seen", [pytest.mark.slow], given={"data": "alfworld"}, tasks=1, steps=3
+    "alfworld", "valid_seen", SLOW, given={"data": "alfworld"}, tasks=1, steps=3
 )
 TestHotpotQA = contract("hotpotqa", "demo_test", actions=WIKI)
 OFFICIAL = {"data": "hotpotqa", "cache": folder}
-TestHotpotQAOfficial = contract(
-    "hotpotqa", "dev_hard", [pytest.mark.slow], tasks=2, actions=WIKI, given=OFFICIAL
-)
+TestHotpotQAOfficial = contract("hotpotqa", "dev_hard", SLOW, tasks=2, actions=WIKI, given=OFFICIAL)
 TestMinecraft = contract("minecraft", "test", tasks=2, steps=20)
 PAPER = {"controller": "paper", "rules": "paper", "tools": "stated"}
-TestMinecraftPaper = contract("minecraft", "test_worlds", [pytest.mark.slow], options=PAPER)
-TestMinecraftRecipes = contract(
-    "minecraft", "test", [pytest.mark.slow], options={"controller": "none"}
-)
+TestMinecraftPaper = contract("minecraft", "test_worlds", SLOW, options=PAPER)
+TestMinecraftRecipes = contract("minecraft", "test", SLOW, options={"controller": "none"})
 TestMinecraftParallel = contract(
     "minecraft", "parallel", options={"slice": 150, "feedback": "fine"}
 )
-TestTabletop = contract("tabletop", "test", [pytest.mark.slow], tasks=2)
+TestTabletop = contract("tabletop", "test", SLOW, tasks=2)
 TestTabletopUnlisted = contract(
     "tabletop", "test", actions=("look",), options={"admissible": False}
 )
-TestTabletopNoisy = contract(
-    "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy"}
-)
+TestTabletopNoisy = contract("tabletop", "train", SLOW, tasks=5, options={"controller": "noisy"})
 TestTextCraft = contract("textcraft", "test", tasks=2, actions=QUIET)
 STORED = {"tasks": "textcraft/adapt_test_200.jsonl"}
-TestTextCraftStored = contract(
-    "textcraft", "stored", [pytest.mark.slow], tasks=2, actions=QUIET, given=STORED
-)
+TestTextCraftStored = contract("textcraft", "stored", SLOW, tasks=2, actions=QUIET, given=STORED)
 TestWebShop = contract("webshop", "test", given={"data": small_shop})
 RICH = {"observation": "text_rich", "page_size": 3}
 TestWebShopTextRich = contract(
-    "webshop", "test", [pytest.mark.slow], tasks=1, options=RICH, given={"data": small_shop}
+    "webshop", "test", SLOW, tasks=1, options=RICH, given={"data": small_shop}
 )
 
 

@@ -333,6 +333,8 @@ class TestDisks:
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
         assert len(opened(memory).retrieve("put the fig in the basket", "You hold the fig.")) == 5
         assert verify(memory, "toy") == []
+        with pytest.raises(MemoryStoreError, match="opened to be read"):
+            opened(memory).recall("put the fig in the basket", "You hold the fig.")
         for one in (memory, place / "new"):
             with pytest.raises(MemoryStoreError, match="Read-only file system") as refused:
                 make(one)

@@ -271,6 +271,7 @@ class TestWhatItComesTo:
         assert not plan.overridden  # one of its own
         plan = planned(Grid(("ldm",)), generation=3)
         assert "generation 3 (preset: 0, newest)" in plan.overridden
+        assert planned(Grid(("naive",)), limit=2).overridden == ("limit 2 (preset: 4)",)
 
 
 def test_it_is_evaluated_from_python(toy: Path, trusting: Runtime) -> None:
