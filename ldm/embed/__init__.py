@@ -35,7 +35,6 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int:
         """Return the length of a vector."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return (n, dimension) float32, each row of unit length, for n texts.
@@ -43,7 +42,6 @@ class Embedder(Protocol):
         A vector must depend on its text alone, to the bit, or recalls would depend on the other
         texts of a call.
         """
-        ...
 
 
 def load_embedder(name: str | None = None) -> Embedder:

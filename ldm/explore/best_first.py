@@ -30,17 +30,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ldm.episode import FULL_SCORE
-from ldm.explore.tree import (
-    Decide,
-    Position,
-    Positions,
-    TreeNode,
-    TreeOptions,
-    child,
-    ended,
-    entered,
-    opening,
-)
+from ldm.explore import tree
+from ldm.explore.tree import Decide, Position, Positions, TreeNode, TreeOptions
 from ldm.reason.reading import FUNCTION_WORDS
 from ldm.types import TimeStep
 
@@ -234,14 +225,14 @@ class _Search:
             "survey": lambda entry: self._queue_survey(entry.at),
             "try": self._try,
         }
-        self._follow(self._enter(opening(self._start), self._start, 0.0), 0.0)
+        self._follow(self._enter(tree.opening(self._start), self._start, 0.0), 0.0)
         while any(self._queues) and not self._over():
             behind = int(self._spent[1] < self._spent[0])
             turn = behind if self._queues[behind] else 1 - behind
             entry, before = heapq.heappop(self._queues[turn]), self._positions.steps
             do[entry.what](entry)
             self._spent[turn] += self._positions.steps - before
-        return ended([one.node for one in self._reached])
+        return tree.ended([one.node for one in self._reached])
 
     def _over(self) -> bool:
         return self._solved or self._positions.steps >= self._options.budget
@@ -328,7 +319,7 @@ class _Search:
     def _take(self, parent: _Reached, action: str, confidence: float, cost: float) -> _Reached:
         """Execute an action in the state of a node; return the new node."""
         position = self._positions.after(parent.position, action)
-        node = child(parent.node, len(self._reached), action, confidence)
+        node = tree.child(parent.node, len(self._reached), action, confidence)
         after = parent.children[action] = self._enter(node, position, cost, parent.stage)
         return after
 
@@ -336,7 +327,7 @@ class _Search:
         self, node: TreeNode, position: Position, cost: float, before: Stage | None = None
     ) -> _Reached:
         """Record a node that was reached from a stage. A new stage is surveyed."""
-        state, node = position.situation, entered(node, position)
+        state, node = position.situation, tree.entered(node, position)
         if node.fate == "grown" and node.depth >= self._options.depth:
             node = replace(node, fate="depth")
         if node.fate in ("grown", "depth") and state in self._states:

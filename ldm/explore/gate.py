@@ -31,14 +31,8 @@ from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 from ldm.episode import FULL_SCORE
+from ldm.explore import refine
 from ldm.explore.best_first import words
-from ldm.explore.refine import (
-    ExplorationFactory,
-    ExplorationSetup,
-    ExplorationWorker,
-    ExploredGoal,
-    best_trajectory,
-)
 from ldm.explore.tree import Position, Positions
 from ldm.memory import FormationOptions
 from ldm.memory.formation import form_batch, plan_batches, tuples_of
@@ -79,7 +73,7 @@ class Revision:
     error: str = ""
 
 
-class Reviser(ExplorationWorker):
+class Reviser(refine.ExplorationWorker):
     """Revises solved episodes."""
 
     def __call__(self, item: tuple[int, Trajectory]) -> Revision:
@@ -320,8 +314,8 @@ class Verdict:
 
 def judge(
     stage: Stage,
-    factory: ExplorationFactory,
-    explored: Sequence[ExploredGoal],
+    factory: refine.ExplorationFactory,
+    explored: Sequence[refine.ExploredGoal],
     options: GateOptions,
     formation: FormationOptions,
     on_progress: OnProgress = lambda *_: None,
@@ -422,11 +416,11 @@ def folds_of(tasks: Iterable[Task]) -> dict[str, int]:
     return {source: number % FOLDS for number, (_, source) in enumerate(ordered)}
 
 
-class Player(ExplorationWorker):
+class Player(refine.ExplorationWorker):
     """Plays goals with some candidates, each without the tuples of its fold."""
 
     def __init__(
-        self, known: Candidates, folds: Mapping[str, int], setup: ExplorationSetup
+        self, known: Candidates, folds: Mapping[str, int], setup: refine.ExplorationSetup
     ) -> None:
         super().__init__(setup)
         memory = setup.memory
@@ -463,8 +457,8 @@ class Player(ExplorationWorker):
 
 
 def collect(
-    factory: ExplorationFactory,
-    explored: Sequence[ExploredGoal],
+    factory: refine.ExplorationFactory,
+    explored: Sequence[refine.ExploredGoal],
     formation: FormationOptions,
     revise: Callable[[Sequence[Trajectory]], Iterable[Revision]] = lambda _: (),
 ) -> Candidates:
@@ -509,9 +503,9 @@ def collect(
     return Candidates((*practice, *better), tuple(index for index, _ in formed))
 
 
-def solution(explored: ExploredGoal) -> Trajectory | None:
+def solution(explored: refine.ExploredGoal) -> Trajectory | None:
     """Return the shortest episode with the full score, a ground process if there is one."""
     grounds = [tree.ground for tree in explored.trees if tree.ground.success]
-    ways = (best_trajectory(explored.task, tree) for tree in explored.trees if tree.nodes)
+    ways = (refine.best_trajectory(explored.task, tree) for tree in explored.trees if tree.nodes)
     solved = grounds or [way for way in ways if way.success]
     return min(solved, key=lambda way: len(way.steps), default=None)

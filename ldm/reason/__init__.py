@@ -204,67 +204,52 @@ class Reasoner(Protocol):
 
     def taught(self, relevance: Relevance) -> Reasoner:
         """Return the reasoner that decides by what a memory teaches."""
-        ...
 
     @property
     def searching(self) -> Reasoner:
         """The reasoner for the decisions of a search, which asks about very many states."""
-        ...
 
     def counts(self) -> dict[str, int]:
         """Return counts on a model's replies so far, by name; empty without a model."""
-        ...
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes | None, ...]:
         """Return, for each step (o_τ, a_τ) of a recorded trajectory, notes on the steps before.
 
         None for a step that is not worth a tuple.
         """
-        ...
 
     def notes(self, goal: str, past: Past) -> Notes:
         """Return the notes that a decision starts from."""
-        ...
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
         """Divide distinct goals into high-level types of about equal size (Eq. 7)."""
-        ...
 
     def cluster_observations(self, observations: Sequence[str]) -> Clustering:
         """Divide distinct observations into high-level types of about equal size (Eq. 8)."""
-        ...
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
         """Return the index of the type that `goal` belongs to (Eq. 3)."""
-        ...
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
         """Return the index of the type that `observation` belongs to (Eq. 3)."""
-        ...
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return the next action, one proposal, in imitation of the recalled tuples (Eq. 2)."""
-        ...
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Return up to `z` distinct actions, best first, with confidences that sum to 1 (Eq. 9)."""
-        ...
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Return the agreement of the recalled actions, carried over to the present (§3.3)."""
-        ...
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
         """Return the action that recalls agree on, with confidence 1 (§3.3)."""
-        ...
 
     def compare(self, best: Process, ground: Process) -> int:
         """Return the key step: the index of the step that made `best` the better one (Eq. 10)."""
-        ...
 
     def choose(self, processes: Sequence[Process]) -> int:
         """Return the index of the best of several decision processes (Eq. 5)."""
-        ...
 
 
 def shortened(past: Past) -> Past:

@@ -19,17 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.reason import pages
 from ldm.reason.excerpts import facts_of, form_of, sources
-from ldm.reason.pages import (
-    MATTERS,
-    Page,
-    composed,
-    content_words,
-    label_facts,
-    page_facts,
-    phase_of,
-    read_call,
-)
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,
@@ -385,7 +376,7 @@ class Situation:
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
         if self.page:  # a call is told by the part of its argument, not by the argument
-            done, latest = phase_of(self.page)
+            done, latest = pages.phase_of(self.page)
         elif self.vocabulary.quotations:
             done, latest = str(sorted(self.frame_done.items())), ""
         self.touched = touched
@@ -422,11 +413,11 @@ class Situation:
         return Ways(self.past, self.sight, self.vocabulary.moves)
 
     @cached_property
-    def page(self) -> Page | None:
+    def page(self) -> pages.Page | None:
         """The page in sight, if it has labels that actions press."""
         if not self.vocabulary.pressed:
             return None
-        page = Page(self.goal, self.past, self.sight, self.vocabulary.fixed)
+        page = pages.Page(self.goal, self.past, self.sight, self.vocabulary.fixed)
         return page if page.labels else None
 
     @cached_property
@@ -527,9 +518,8 @@ class Situation:
         On a page: its fixed labels, what was pressed, and what is left to do.
         """
         if self.page:
-            known = self.vocabulary
-            matters = content_words(composed(self.goal, dict(known.taken), MATTERS))
-            return keys(page_facts(self.page, matters), DEEDS)
+            matters = pages.composed(self.goal, dict(self.vocabulary.taken), pages.MATTERS)
+            return keys(pages.page_facts(self.page, pages.content_words(matters)), DEEDS)
         facts = [f"done {frame} {min(n, 2)}" for frame, n in self.frame_done.items()]
         facts.append(f"last {self.last.frame}" if self.last else "first")
         if self.last:
@@ -623,9 +613,9 @@ class Situation:
 
     def _argument(self, command: Command) -> Filler | None:
         """Return what a page, or the words around it, say of the argument of a call."""
-        known, call = self.vocabulary, read_call(command.text)
+        known, call = self.vocabulary, pages.read_call(command.text)
         if call and self.page:
-            part, about = label_facts(self.page, call.label)
+            part, about = pages.label_facts(self.page, call.label)
             return self._as_filler(part, (f"is {part}",), keys(about, FILLER))
         if not call or not known.quotations:
             return None

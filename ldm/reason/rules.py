@@ -22,18 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.reason import reading
 from ldm.reason.features import Situation
-from ldm.reason.reading import (
-    FUNCTION_WORDS,
-    leaves,
-    lines,
-    mentioned,
-    number,
-    prose,
-    shape,
-    structure,
-    words,
-)
+from ldm.reason.reading import FUNCTION_WORDS, mentioned, words
 from ldm.reason.vocabulary import STEPS, Lesson, Vocabulary, read_command, vocabulary_of, within
 from ldm.types import stable_seed
 
@@ -55,12 +46,12 @@ LATEST, TIMES = (0.1, 0.25, 0.5, 0.75), 20
 def described(action: str, now: Situation, *, named: bool) -> str:
     """Return an action in words. named: whether things are named that the goal does not name."""
     command = read_command(action)
-    if structure(action) is not None:
-        called = [v for v in leaves(action) if named or " ".join(v) in command.frame]
+    if reading.structure(action) is not None:
+        called = [v for v in reading.leaves(action) if named or " ".join(v) in command.frame]
         arguments = ", ".join(f"{path.rpartition('.')[2]} {value}" for path, value in called[1:])
         return f"{called[0][1]} ({arguments})" if arguments else called[0][1] if called else action
     parts = iter(
-        f"thing {r}" if (r := now.role_of(x)) else " ".join(shape(x)) if named else ANY
+        f"thing {r}" if (r := now.role_of(x)) else " ".join(reading.shape(x)) if named else ANY
         for x in command.fillers
     )
     pieces = command.frame.split()
@@ -102,7 +93,7 @@ class FactReader:
         self._vocabulary = vocabulary
         self._kinds = len({one.kind for one in lessons})
         self._limits = dict(vocabulary.thresholds)
-        paths = {path for one in lessons for path, _ in leaves(one.observation, named=True)}
+        paths = {path for one in lessons for path, _ in reading.leaves(one.observation, named=True)}
         ends = Counter(end for path in paths for end in _ends(path))
         self._short = {path: next(e for e in _ends(path) if ends[e] == 1) for path in paths}
         self._texts: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -170,10 +161,10 @@ class FactReader:
     def _read(self, text: str) -> dict[str, tuple[str, ...]]:
         if text not in self._texts:
             values: dict[str, list[str]] = defaultdict(list)
-            for path, value in leaves(text, named=True):
+            for path, value in reading.leaves(text, named=True):
                 name = self._short.get(path, path)
                 values[path].append(f"{name} = {value}")
-                if (amount := number(value)) is None:
+                if (amount := reading.number(value)) is None:
                     self._paths[f"{name} = {value}"] = path
                     continue
                 for limit in self._limits.get(path, ()):
@@ -190,7 +181,7 @@ def _ends(path: str) -> list[str]:
 
 def _sights(now: Situation) -> Iterator[str]:
     """Yield what the prose in sight says of the goal's things, and what else it says."""
-    present = lines(prose(now.sight))
+    present = reading.lines(reading.prose(now.sight))
     rest = [line for line in present if len(line) <= LINE]
     for r, thing in enumerate(now.roles[:THINGS] if present else (), 1):
         about = [(line, place) for line in present if (place := mentioned(thing, line))]

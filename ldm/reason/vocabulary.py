@@ -7,7 +7,6 @@ written, so that other fillers can be put into its slots.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,30 +14,16 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 
 from ldm.parallel import cached
+from ldm.reason import reading
 from ldm.reason.excerpts import Quotation, patterns, sources
 from ldm.reason.pages import has_lines_of_labels, labels_of, read_call, words_taken
-from ldm.reason.reading import (
-    FUNCTION_WORDS,
-    TOKEN,
-    Words,
-    alike,
-    apart,
-    kind_of,
-    leaves,
-    masked,
-    number,
-    word_set,
-    words,
-    words_beside,
-)
+from ldm.reason.reading import Words, kind_of, words
 from ldm.types import Outcome, Past, StateActionTuple, stable_seed
 
 #: Words of a value of a call above which it is free text: a slot, not part of the frame.
 FREE_TEXT = 6
 #: Words above which an action is free text, which is not filled anew.
 PROSE = 20
-
-_PRESS = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +45,7 @@ class Command:
 
     def named_in(self, text: str) -> bool:
         """Return whether a text has all words of its fillers."""
-        return word_set(text).issuperset(chain.from_iterable(self.fillers))
+        return reading.word_set(text).issuperset(chain.from_iterable(self.fillers))
 
     def filled(self, surfaces: Sequence[str]) -> str:
         """Return its text with other fillers, given as they are spelt."""
@@ -77,10 +62,10 @@ def read_command(action: str) -> Command:
     """Read an action; a slot is a run of words that are not closed-class, but for the first."""
     if action.lstrip()[:1] == "{":
         return _call(action)
-    if match := _PRESS.fullmatch(action):
-        label = words(match[2])
-        return Command(action, f"{match[1].lower()} [_]", (label or ("",),), (match.span(2),))
-    tokens = [(m[0], *m.span()) for m in TOKEN.finditer(action.lower())]
+    if call := read_call(action):
+        span = action.index("[") + 1, action.rindex("]")
+        return Command(action, f"{call.verb} [_]", (words(call.argument) or ("",),), (span,))
+    tokens = [(m[0], *m.span()) for m in reading.TOKEN.finditer(action.lower())]
     if len(tokens) > PROSE:
         return Command(action, " ".join(word for word, *_ in tokens), ())
     frame = [tokens[0][0]] if tokens else []
@@ -88,7 +73,7 @@ def read_command(action: str) -> Command:
     spans: list[tuple[int, int]] = []
     run: list[tuple[str, int, int]] = []
     for token in (*tokens[1:], ("the", 0, 0)):
-        if token[0] in FUNCTION_WORDS and not (token[0] == "of" and run):
+        if token[0] in reading.FUNCTION_WORDS and not (token[0] == "of" and run):
             if run:
                 fillers.append(tuple(word for word, _, _ in run))
                 spans.append((run[0][1], run[-1][2]))
@@ -104,7 +89,7 @@ def _call(action: str) -> Command:
     """Read a JSON call: names and free texts are fillers, all else is the frame."""
     frame, fillers = [], []
     spans: list[tuple[int, int]] = []
-    for path, value in leaves(action):
+    for path, value in reading.leaves(action):
         read = words(value)
         if read and (any(map(str.isdigit, value)) or len(read) > FREE_TEXT):
             frame.append(f"{path} _")
@@ -258,11 +243,11 @@ class Vocabulary:
         return cached(self._read, text, made, KEPT)
 
     def _facts(self, text: str) -> Iterator[str]:
-        read = leaves(text, named=True)
+        read = reading.leaves(text, named=True)
         often = Counter(path for path, _ in read)
         for path, value in read:
-            yield f"{path}={masked(value)}"
-            if often[path] == 1 and (amount := number(value)) is not None:
+            yield f"{path}={reading.masked(value)}"
+            if often[path] == 1 and (amount := reading.number(value)) is not None:
                 yield from (f"{path}<={x:g}" for x in self._limits.get(path, ()) if amount <= x)
 
     @cached_property
@@ -333,7 +318,7 @@ def _copied(lessons: Sequence[Lesson]) -> frozenset[str]:
             frame = read_command(one.action).frame
             taken[frame] += 1
             texts = (one.goal, one.observation, *(text for text, _ in one.past))
-            copied[frame] += any(one.action in apart(text) for text in texts)
+            copied[frame] += any(one.action in reading.apart(text) for text in texts)
     return frozenset(frame for frame, n in taken.items() if copied[frame] >= COPIED * n)
 
 
@@ -356,7 +341,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         if lesson.weight > 0:
             step = len(lesson.past), frame
             ends[lesson.episode] = max(ends.get(lesson.episode, step), step)
-        things.update(words_beside(lesson.goal, lesson.observation))
+        things.update(reading.words_beside(lesson.goal, lesson.observation))
         for word in words(lesson.goal):
             goal_words[word].add(lesson.episode)
     for action in listed:
@@ -403,7 +388,7 @@ def _moves(lessons: Sequence[Lesson], closed: frozenset[str]) -> frozenset[str]:
         if action in (others := forms.get(read_command(action).frame, set())):
             further = (read_command(x).named_in(one.observation) for x in others - {action})
             done[action] += 1
-            moved[action] += not alike(before, one.observation) and any(further)
+            moved[action] += not reading.alike(before, one.observation) and any(further)
     return frozenset(action for action, n in done.items() if moved[action] > n / 2)
 
 
@@ -418,8 +403,8 @@ def _structured(
     """Return the thresholds of paths, and the facts of several but not of all `count` episodes."""
     numbers: dict[str, dict[str, float]] = defaultdict(dict)
     for lesson in lessons:
-        for path, value in leaves(lesson.observation, named=True):
-            if (amount := number(value)) is not None:
+        for path, value in reading.leaves(lesson.observation, named=True):
+            if (amount := reading.number(value)) is not None:
                 numbers[path][f"{lesson.episode} {value}"] = amount
     limits = tuple((path, between([*numbers[path].values()])) for path in sorted(numbers))
     draft = Vocabulary(thresholds=tuple(limit for limit in limits if limit[1]))
