@@ -196,16 +196,11 @@ class Passage:
     action: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a text, kept or dropped as a whole: lines, or a part of line number `line`."""
 
-    lines: tuple[str, ...]
+    text: str
     line: int
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
 
 
 def characters(tokens: int) -> int:
@@ -242,15 +237,16 @@ def excerpt(text: str, room: int, action: str = "", goal: str = "") -> str:
     most = level([len(line) for line in lines], room - len(lines))
     if len(lines) > 1 and most >= LINE:
         return "\n".join(_cut(line, most) for line in lines)
-    pieces = [
-        Piece(tuple(_cut(line, LINE) for line in group), number)
-        for number, group in enumerate(_groups(lines))
-    ]
     if len(lines) < PAGE:
         pieces = [
-            Piece((_cut(part, room - MARKS),), number)
+            Piece(_cut(part, room - MARKS), number)
             for number, line in enumerate(lines)
             for part in _PIECE.split(line)
+        ]
+    else:
+        pieces = [
+            Piece("\n".join(_cut(line, LINE) for line in group), number)
+            for number, group in enumerate(_groups(lines))
         ]
     return _joined(pieces, _chosen(pieces, room, action, goal))
 

@@ -65,9 +65,7 @@ def course_views(course: Past, observation: str, room: int, goal: str) -> list[S
     following = [*(action for _, action in course), ""]
     passages = [Passage(step.seen, following[step.number]) for step in steps]
     texts = fitted(passages, room - sum(costs), goal)
-    return [
-        StepView(step.number, step.action, text) for step, text in zip(steps, texts, strict=True)
-    ]
+    return [replace(step, seen=text) for step, text in zip(steps, texts, strict=True)]
 
 
 def _named(observations: Sequence[str], number: int) -> str:
