@@ -164,7 +164,7 @@ class TypeIndexer:
             sample = sorted(random.Random(stable_seed(*items)).sample(sample, SAMPLE))
         names, labels = self._types([items[i] for i in sample])
         if 2 * labels.count(UNASSIGNED) > len(labels) or not names:
-            self.prompter.counts.add(TYPES_BY_FALLBACK)
+            self.prompter.count(TYPES_BY_FALLBACK)
             return cluster(items, self.embedder.embed(items))
         assignment = [UNASSIGNED] * len(items)
         for i, label in zip(sample, labels, strict=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -23,39 +23,25 @@ from pydantic import TypeAdapter, ValidationError
 from ldm import prompts
 from ldm.embed import Embedder
 from ldm.llm import GREEDY, LLM, Completion
-from ldm.reason import Agreement, Answer, Clustering, Notes, Process, Reasoner, State, TypeView
+from ldm.reason import (
+    Agreement,
+    Answer,
+    Clustering,
+    Notes,
+    Process,
+    Reasoner,
+    State,
+    TypeView,
+    prompting,
+    replies,
+)
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.pages import read_call
-from ldm.reason.prompting import (
-    BY_MEMORY,
-    BY_MODEL,
-    MAJORITY,
-    OVERHEAD,
-    PROMPT_RECALLS,
-    WHY,
-    Budget,
-    PromptedOptions,
-    Reason,
-    planned_action,
-)
+from ldm.reason.prompting import OVERHEAD, Budget, PromptedOptions, Reason
 from ldm.reason.reading import Words, words
 from ldm.reason.relevance import Relevance
-from ldm.reason.replies import (
-    PLANNED,
-    EvaluationForm,
-    Prompter,
-    SummaryForm,
-    action_length,
-    choice_form,
-    decision_form,
-    fit_context,
-    fit_context_or_none,
-    match_action,
-    numbers_form,
-    proposals_form,
-    salvage_field,
-)
+from ldm.reason.replies import Prompter, fit_context, fit_context_or_none
 from ldm.reason.views import ProcessView, decision_view, own_words, past_view, with_goal_once
 from ldm.types import Card, Past, Proposal, Recall
 
@@ -88,20 +74,22 @@ class PromptedReasoner:
         fallback: OfflineReasoner,
         embedder: Embedder,
         options: PromptedOptions | None = None,
-        prompter: Prompter | None = None,
     ) -> None:
         """Connect a model.
 
-        card: the environment's description in prompts; may be empty. prompter: of the model.
+        card: the environment's description in prompts; may be empty. Questions that are not ours
+            show its outline and the forms of actions.
         """
         self._options = options or PromptedOptions()
-        self._card = card
+        ours = self._options.wording == "ours"
+        self._card = card if ours else card.bare()
         self._fallback = fallback
-        self._prompter = prompter or Prompter(llm)
+        self._prompter = (QuotingPrompter if self._options.wording == "paper" else Prompter)(llm)
         self.name = f"{llm.name}, {self._options.wording}"
         #: Whether the model decides every step, not only if memory is unsure.
         self._always = self._options.consulting.when == "always"
-        self.recalls = fallback.recalls
+        nearest = self._options.recalls or prompting.PROMPT_RECALLS
+        self.recalls = fallback.recalls if ours else nearest
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
         index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
@@ -109,7 +97,7 @@ class PromptedReasoner:
 
     def counts(self) -> dict[str, int]:
         """Return the counts so far of replies, malformed ones, and ways of matching answers."""
-        return self._prompter.counts.by_name()
+        return self._prompter.counts()
 
     def taught(self, relevance: Relevance) -> PromptedReasoner:
         """Implement `Reasoner.taught`: what its fallback knows changes, counts are shared."""
@@ -164,14 +152,14 @@ class PromptedReasoner:
         learnt = self._fallback.learnt
         why = self._options.consulting.reason(self._card, state, vote.proposals[0], learnt)
         if why == "planned":
-            action = planned_action(state, self._card)
+            action = prompting.planned_action(state, self._card)
             answer = self._acting(action, state, recalls, why, state.plan[1:])
         else:
             rest = [one for one in state.plan if one != vote.action]
             vote = replace(vote, plan=tuple(rest if vote.action in state.plan else ()))
             answer = self._consult(state, recalls, why) if why else vote
-        by_model = answer.reason and f"{BY_MODEL}{answer.reason}"
-        self._prompter.counts.add(by_model or BY_MEMORY)
+        by_model = answer.reason and f"{prompting.BY_MODEL}{answer.reason}"
+        self._prompter.count(by_model or prompting.BY_MEMORY)
         return answer
 
     def _consult(self, state: State, recalls: Sequence[Recall], why: Reason) -> Answer:
@@ -195,9 +183,9 @@ class PromptedReasoner:
             if usable and not (ask_again and self._repeats(action, state)):
                 return self._acting(action, state, recalls, why, self._planned(completion.value))
             if ask_again:
-                self._prompter.counts.add("asked again")
+                self._prompter.count("asked again")
             named = action
-        self._prompter.counts.add("left to memory")
+        self._prompter.count("left to memory")
         return self._fallback.act(state, recalls)
 
     def _planned(self, form: Any) -> tuple[str, ...]:
@@ -271,7 +259,7 @@ class PromptedReasoner:
         """
         card = self._card
         form, length = self._form(state, z, len(candidates), named)
-        planning = PLANNED if z == 1 else 0
+        planning = replies.PLANNED if z == 1 else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4)
         state = with_goal_once(state)
         actions = [one.action for one in candidates]
@@ -286,7 +274,7 @@ class PromptedReasoner:
                 tokens,
                 card=card,
                 planning=planning,
-                why=WHY.get(why, "").format(*state.plan[:1]),
+                why=prompting.WHY.get(why, "").format(*state.plan[:1]),
                 z=z,
                 candidates=candidates,
                 listed=bool(state.admissible),
@@ -309,14 +297,14 @@ class PromptedReasoner:
     def _form(self, state: State, z: int, candidates: int, named: str) -> tuple[type[Any], int]:
         """Return the form of a decision's reply, and the maximum length of its action."""
         listed = state.admissible or ()
-        length = action_length(listed)
+        length = replies.action_length(listed)
         if z > 1:
-            return proposals_form(length), length
+            return replies.proposals_form(length), length
         if candidates:
-            return choice_form(candidates, self._plans, length), length
+            return replies.choice_form(candidates, self._plans, length), length
         free = any(action.partition("[")[0] in self._card.free for action in listed)
         among = tuple(listed) if named and not free else ()
-        return decision_form(self._plans, length, among), length
+        return replies.decision_form(self._plans, length, among), length
 
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """Return the candidates of the vote, for a model that is asked when memory is unsure."""
@@ -326,7 +314,7 @@ class PromptedReasoner:
         least = {one.action: FAINT * candidates[0].share for one in candidates}
         for action in least:  # what fills free words is seldom right where nothing stands out
             if (call := read_call(action)) and call.verb in self._card.free:
-                least[action] = MAJORITY
+                least[action] = prompting.MAJORITY
         return tuple(one for one in candidates if one.share >= least[one.action])
 
     def _read(
@@ -336,22 +324,22 @@ class PromptedReasoner:
 
         Without candidates any action can: the environment may know more than it lists.
         """
-        form, counts = completion.value, self._prompter.counts
+        form = completion.value
         if candidates and form is not None and form.choice:
-            counts.add("matched choice")
+            self._prompter.count("matched choice")
             return candidates[form.choice - 1].action, True
         text: str = getattr(form, "action", "")
         if not (text or candidates):
-            text = salvage_field(completion.text, "action")
+            text = replies.salvage_field(completion.text, "action")
         action, possible = self._match(text, state)
         possible = possible and action not in state.refused
         return action, bool(action) and (possible or not candidates)
 
     def _match(self, answer: str, state: State) -> tuple[str, bool]:
         """Return the action that an answer means, and whether it is possible; count the match."""
-        action, match = match_action(answer, state.admissible, self._card.free)
+        action, match = replies.match_action(answer, state.admissible, self._card.free)
         match = match if action else "none"
-        self._prompter.counts.add(f"matched {match}")
+        self._prompter.count(f"matched {match}")
         return action, match != "none"
 
     # Comparing processes
@@ -372,7 +360,7 @@ class PromptedReasoner:
             room = (self._budget.room(share) - OVERHEAD) // 2
             number = self._ask_number(
                 question,
-                numbers_form(1, len(best.steps), first=first + 1),
+                replies.numbers_form(1, len(best.steps), first=first + 1),
                 better=ProcessView.of(best, range(first, len(best.steps)), room),
                 other=ProcessView.of(ground, range(first, len(ground.steps)), room),
             )
@@ -389,7 +377,7 @@ class PromptedReasoner:
         def ask(share: float) -> int | None:
             room = (self._budget.room(share) - OVERHEAD) // len(processes)
             views = [ProcessView.of(one, range(len(one.steps)), room) for one in processes]
-            return self._ask_number("choose", numbers_form(1, len(views)), processes=views)
+            return self._ask_number("choose", replies.numbers_form(1, len(views)), processes=views)
 
         number = fit_context_or_none(ask)
         return self._fallback.choose(processes) if number is None else number - 1
@@ -443,19 +431,6 @@ class PublishedReasoner(PromptedReasoner):
 
     _plans = False
 
-    def __init__(
-        self,
-        llm: LLM,
-        card: Card,
-        fallback: OfflineReasoner,
-        embedder: Embedder,
-        options: PromptedOptions,
-    ) -> None:
-        """Connect a model. card: of which prompts show the outline and the forms of actions."""
-        prompter = QuotingPrompter(llm) if options.wording == "paper" else Prompter(llm)
-        super().__init__(llm, card.bare(), fallback, embedder, options, prompter)
-        self.recalls = options.recalls or PROMPT_RECALLS
-
     def annotate(self, goal: str, steps: Past) -> tuple[Notes | None, ...]:
         """Implement `Reasoner.annotate`: a step whose observation was not recorded has no notes."""
         return tuple(
@@ -469,12 +444,12 @@ class PublishedReasoner(PromptedReasoner):
 
     def assess(self, goal: str, past: Past) -> str:
         """Return the sub-goals of `goal`, each complete or not (Table 4, Evaluation)."""
-        form = self._ask_about_past("published/assess", EvaluationForm, goal, past)
+        form = self._ask_about_past("published/assess", replies.EvaluationForm, goal, past)
         return (form and form.text) or self._fallback.notes(goal, past).assessment
 
     def summarize(self, goal: str, past: Past) -> str:
         """Return a summary of the past (Table 4, Summarization)."""
-        form = self._ask_about_past("published/summarize", SummaryForm, goal, past)
+        form = self._ask_about_past("published/summarize", replies.SummaryForm, goal, past)
         summary = "" if form is None else " ".join(form.summary.split())
         return summary or self._fallback.notes(goal, past).summary
 
@@ -530,11 +505,12 @@ class QuotingPrompter(Prompter):
 
     at_once: ClassVar[int] = 1
 
-    def ask(self, prompt: str, form: type[Any], max_tokens: int, **variables: Any) -> Completion:
-        """Implement `Prompter.ask`."""
+    def _completion(
+        self, prompt: str, form: type[Any], max_tokens: int, variables: Mapping[str, Any]
+    ) -> Completion:
         name = prompt.rpartition("/")[2]
         if name not in READERS:
-            return super().ask(prompt, form, max_tokens, **variables)
+            return super()._completion(prompt, form, max_tokens, variables)
         messages = prompts.render(f"reasoner/paper/{name}", **variables)
         completion = self.llm.complete(messages, sampling=GREEDY, max_tokens=max_tokens)
         read = weighed_actions if variables.get("z", 1) > 1 else READERS[name]
@@ -542,9 +518,6 @@ class QuotingPrompter(Prompter):
             value = TypeAdapter(form).validate_python(read(completion.text))
         except ValidationError:
             value = None
-        self.counts.add("replies")
-        if value is None:
-            self.counts.add("malformed")
         return replace(completion, value=value, malformed=value is None)
 
 

@@ -10,7 +10,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -194,26 +194,8 @@ Match = Literal["exact", "normalised", "closest", "none", "free"]
 T = TypeVar("T")
 
 
-@dataclass
-class ReplyCounts:
-    """Thread-safe counts on a model's replies, by name."""
-
-    _counts: Counter[str] = field(default_factory=Counter)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, name: str) -> None:
-        """Count one more of `name`."""
-        with self._lock:
-            self._counts[name] += 1
-
-    def by_name(self) -> dict[str, int]:
-        """Return the counts so far, sorted by name."""
-        with self._lock:
-            return dict(sorted(self._counts.items()))
-
-
 class Prompter:
-    """Renders prompts, sends them to one model, and counts its replies.
+    """Renders prompts, sends them to one model, and counts its replies. Thread-safe.
 
     at_once: the number of items that one question may classify.
     """
@@ -222,7 +204,18 @@ class Prompter:
 
     def __init__(self, llm: LLM) -> None:
         self.llm = llm
-        self.counts = ReplyCounts()
+        self._counts = Counter[str]()
+        self._lock = threading.Lock()
+
+    def count(self, name: str) -> None:
+        """Count one more of `name`."""
+        with self._lock:
+            self._counts[name] += 1
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts so far, sorted by name."""
+        with self._lock:
+            return dict(sorted(self._counts.items()))
 
     def ask(self, prompt: str, form: type[Any], max_tokens: int, **variables: Any) -> Completion:
         """Return the model's reply to the prompt `reasoner/PROMPT` with these variables.
@@ -230,16 +223,17 @@ class Prompter:
         form: the dataclass that the reply fills in; `Completion.value` is None if it does not.
         Raise the errors of `LLM.complete`.
         """
-        completion = self.llm.complete(
-            prompts.render(f"reasoner/{prompt}", **variables),
-            schema=form,
-            sampling=GREEDY,
-            max_tokens=max_tokens,
-        )
-        self.counts.add("replies")
+        completion = self._completion(prompt, form, max_tokens, variables)
+        self.count("replies")
         if completion.malformed:
-            self.counts.add("malformed")
+            self.count("malformed")
         return completion
+
+    def _completion(
+        self, prompt: str, form: type[Any], max_tokens: int, variables: Mapping[str, Any]
+    ) -> Completion:
+        messages = prompts.render(f"reasoner/{prompt}", **variables)
+        return self.llm.complete(messages, schema=form, sampling=GREEDY, max_tokens=max_tokens)
 
 
 def fit_context(ask: Callable[[float], T]) -> T:
