@@ -180,18 +180,13 @@ def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:
 
 
 def generations(location: str, env: str) -> tuple[Generation, ...]:
-    """Return the generations of an environment that readers see, oldest first, or ()."""
-    check_memory(location)
-    listed = manifest(folder_of(location, env))
-    return listed.visible if listed else ()
+    """Return the generations of an environment that readers see, oldest first, or ().
 
-
-def manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of an environment's file, or None if there is none.
-
-    Raises MemoryStoreError if it is damaged.
+    Raises MemoryStoreError if its file is damaged.
     """
-    return _read_file(folder, _manifest)
+    check_memory(location)
+    listed = _read_file(folder_of(location, env), _manifest)
+    return listed.visible if listed else ()
 
 
 def read(folder: Path) -> tuple[Manifest, Contents] | None:
