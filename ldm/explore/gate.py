@@ -477,7 +477,7 @@ def collect(
         return Candidates(tuple(better))
     earned = {one.task.id: max((t.ground.score for t in one.trees), default=0) for one in explored}
     setup = factory()
-    try:
+    with closing(setup.env):
         held, number = setup.memory.rows, setup.memory.generation + 1
 
         def tuples_from(way: Trajectory) -> list[StateActionTuple]:
@@ -493,8 +493,6 @@ def collect(
                 new.values(), formation, [one.id for one in setup.memory.batches]
             ).items()
         ]
-    finally:
-        setup.env.close()
     by_way: dict[str, list[IndexedTuple]] = {}
     rows = (row for _, of_batch in formed for row in of_batch)
     for row in revised(rows, revise([*new.values()])):

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeVar
@@ -205,14 +206,11 @@ class Explorer(ExplorationWorker):
         return tuple(self._tree(task, (batch,)) for batch in batches)
 
     def _tree(self, task: Task, batches: tuple[str, ...]) -> Tree:
-        positions = Positions(self.setup.env, task)
         nodes: tuple[TreeNode, ...] = ()
-        try:
+        with closing(Positions(self.setup.env, task)) as positions:
             ground, confidences = self._ground(task, positions, batches)
             if ground.score < FULL_SCORE:
                 nodes = self._explored(task, positions, batches)
-        finally:
-            positions.close()
         best = best_leaf(nodes).number if nodes else -1
         tree = Tree(
             *(batches, ground, nodes, best), steps=positions.steps, replayed=positions.replayed

@@ -88,12 +88,11 @@ def plan_batches(
         random.Random(stable_seed(options.seed, kind)).shuffle(members)
         count = -(-len(members) // options.batch_size)
         names = (f"{kind or MIXED}-{number}" for number in itertools.count(1))
+        free = (name for name in names if name not in used and name not in plans)
         for i in range(count):
-            name = next(name for name in names if name not in used)
-            used.add(name)
             # Near-equal sizes, because a small last batch would be a poor memory.
             start, end = len(members) * i // count, len(members) * (i + 1) // count
-            plans[name] = tuple(members[start:end])
+            plans[next(free)] = tuple(members[start:end])
     return plans
 
 

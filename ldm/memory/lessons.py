@@ -162,11 +162,10 @@ def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:
     for place, lesson in enumerate(lessons):
         by_kind.setdefault(lesson.kind, []).append(place)
     generator = np.random.default_rng(stable_seed("exchanged", seed))
-    source = list(range(len(lessons)))
+    source = np.arange(len(lessons))
     for places in by_kind.values():
-        for to, place in zip(places, generator.permutation(places).tolist(), strict=True):
-            source[to] = place
-    for lesson, place in zip(lessons, source, strict=True):
+        source[places] = generator.permutation(places)
+    for lesson, place in zip(lessons, source.tolist(), strict=True):
         taken = lessons[place].action
         possible = lesson.possible and tuple(dict.fromkeys((*lesson.possible, taken)))
         yield replace(lesson, action=taken, possible=possible)
