@@ -7,10 +7,11 @@ summary extracted from its actions.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,11 +89,14 @@ def _names(texts: Sequence[str], assignment: Sequence[int]) -> tuple[str, ...]:
             return -count[term] * math.log(1 + len(counts) / spread[term]), term
 
         name = ", ".join(sorted(count, key=rank)[:TERMS_IN_A_NAME]) or "other"
-        unique = name
-        while unique in names:
-            unique = f"{name} ({sum(n.startswith(name) for n in names) + 1})"
-        names[unique] = None
+        names[_unique(name, names)] = None
     return tuple(names)
+
+
+def _unique(name: str, names: Container[str]) -> str:
+    """Return a name that is not among others, with a number if it is."""
+    numbered = (f"{name} ({number})" for number in itertools.count(2))
+    return next(one for one in itertools.chain([name], numbered) if one not in names)
 
 
 #: Actions of a summary, the latest ones.
@@ -262,8 +266,5 @@ def _named_types(types: Sequence[Any]) -> list[tuple[str, set[int]]]:
     members: dict[str, set[int]] = {}
     for entry in types:
         name = " ".join(entry.name.split())[:NAME_LENGTH] or "unnamed"
-        unique, number = name, 2
-        while unique in members:
-            unique, number = f"{name} ({number})", number + 1
-        members[unique] = {number - 1 for number in entry.members}
+        members[_unique(name, members)] = {number - 1 for number in entry.members}
     return list(members.items())

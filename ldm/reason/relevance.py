@@ -34,6 +34,9 @@ from ldm.reason.vocabulary import (
 )
 from ldm.types import Past
 
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
 #: Strength of the ridge, and the prior weight of an action done before, per time (see
 #: `Situation.repeats`); chosen by playing training tasks of ALFWorld and BabyAI.
 RIDGE, REPEATED = 2.0, -3.0
@@ -95,23 +98,23 @@ class Data:
     """
 
     features: Keys
-    sizes: NDArray[np.int64]
-    owner: NDArray[np.int64]
-    blocks: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    start: NDArray[np.int64]
-    alike: NDArray[np.float64]
-    repeats: NDArray[np.float64]
-    again: NDArray[np.float64]
-    episode: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    age: NDArray[np.int64]
+    sizes: Numbers
+    owner: Numbers
+    blocks: Numbers
+    lengths: Numbers
+    start: Numbers
+    alike: Floats
+    repeats: Floats
+    again: Floats
+    episode: Numbers
+    weight: Floats
+    age: Numbers
     offered: NDArray[np.bool_]
     kinds: tuple[str, ...]
     recorded: frozenset[int]
 
     @property
-    def ends(self) -> NDArray[np.int64]:
+    def ends(self) -> Numbers:
         """The row after the last one of each step."""
         return np.append(self.start[1:], len(self.lengths))
 
@@ -228,16 +231,14 @@ class Fit:
         self.column -= int(not distinct.all())
         self.scale = self.scale[distinct != 0]
 
-    def learnt(self, weights: NDArray[np.float64]) -> tuple[Keys, NDArray[np.float32]]:
+    def learnt(self, weights: Floats) -> tuple[Keys, NDArray[np.float32]]:
         """Return the features that have a weight, and their weights."""
         known = self.each > 0
         column = self.column[known]
         each = weights[column] * self.each[known] / self.scale[column]
         return self.columns[known], each.astype(np.float32)
 
-    def weights(
-        self, steps: NDArray[np.int64] | None = None, half_life: float = np.inf
-    ) -> NDArray[np.float64]:
+    def weights(self, steps: Numbers | None = None, half_life: float = np.inf) -> Floats:
         """Return the weights learnt from some steps, or from all; the last is of `repeats`.
 
         They are learnt twice, the second time with a penalty that is the higher, the less a feature
@@ -254,9 +255,7 @@ class Fit:
         weights[:-1] *= factor
         return weights
 
-    def _weights(
-        self, steps: NDArray[np.int64], size: NDArray[np.float64], scale: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _weights(self, steps: Numbers, size: Floats, scale: Floats) -> Floats:
         """Return the weights learnt from some steps.
 
         size: how much each step counts. scale: of each column, by its penalty.
@@ -275,7 +274,7 @@ class Fit:
         worked = data.weight[steps] > 0
         each = np.repeat(size, sizes)
 
-        def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def loss(w: Floats) -> tuple[float, Floats]:
             z = rows @ (x @ (w[:-1] * scale)) + repeats * w[-1] + alike
             z -= np.repeat(np.maximum.reduceat(z, start), sizes)
             p = np.exp(z)
@@ -294,14 +293,12 @@ class Fit:
 
         options = {"maxiter": ITERATIONS, "maxcor": 8}
         with one_thread():  # the many short products would wait for one another
-            best: NDArray[np.float64] = minimize(
-                loss, mean, jac=True, method="L-BFGS-B", options=options
-            ).x
+            best: Floats = minimize(loss, mean, jac=True, method="L-BFGS-B", options=options).x
         return best
 
-    def logits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def logits(self, weights: Floats) -> Floats:
         """Return the value of each row."""
-        values: NDArray[np.float64] = self.rows @ (self.x @ (weights[:-1] * self.scale))
+        values: Floats = self.rows @ (self.x @ (weights[:-1] * self.scale))
         values += self.data.repeats * weights[-1]
         return values
 
@@ -328,7 +325,7 @@ class Fit:
                 loss += self._loss(self.logits(self.weights(older, half_life)), steps)
         return loss
 
-    def _loss(self, values: NDArray[np.float64], steps: NDArray[np.int64]) -> float:
+    def _loss(self, values: Floats, steps: Numbers) -> float:
         """Return the negative log-likelihood of steps, in nats; failures count as successes do."""
         total = 0.0
         for step in steps.tolist():
@@ -337,13 +334,13 @@ class Fit:
             total -= np.log(taken if self.data.weight[step] > 0 else 1 - taken)
         return total
 
-    def _weights_of_rows(self, values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _weights_of_rows(self, values: Floats, step: int) -> Floats:
         """Return what the probabilities of a step's rows are in proportion to."""
         part = slice(self.data.start[step], self.data.ends[step])
-        weights: NDArray[np.float64] = np.exp(values[part] - values[part].max())
+        weights: Floats = np.exp(values[part] - values[part].max())
         return weights * self.data.alike[part]
 
-    def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def left_out(self) -> tuple[Numbers, Floats]:
         """Return steps that worked, decided without their episodes, and the value of each row.
 
         Steps of searches are judged by what counts, not by what was tried in vain.
@@ -363,7 +360,7 @@ class Fit:
                 values[rows] = self.logits(self.weights(others))[rows]
         return np.concatenate(chosen), values
 
-    def again(self, steps: NDArray[np.int64], values: NDArray[np.float64]) -> float:
+    def again(self, steps: Numbers, values: Floats) -> float:
         """Return the weight of `Data.again` under which left-out steps are likeliest."""
         losses = RIDGE / 2 * (CHOICES - AGAIN) ** 2
         for step in steps.tolist():
@@ -375,9 +372,7 @@ class Fit:
                 losses += np.log(np.exp(z - top).sum(1)) + top[:, 0] - z[:, 0]
         return float(CHOICES[losses.argmin()])
 
-    def decided(
-        self, steps: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> Iterator[tuple[str, float, float, float]]:
+    def decided(self, steps: Numbers, values: Floats) -> Iterator[tuple[str, float, float, float]]:
         """Yield (kind, share, right, right unlisted) of steps.
 
         share: of the probability that the rows of the action decided on have. right: whether the
@@ -405,7 +400,7 @@ def _supported(data: Data) -> NDArray[np.bool_]:
 
 
 def _ones(
-    columns: NDArray[np.integer[Any]], ends: NDArray[np.int64], width: int, number: type[np.generic]
+    columns: NDArray[np.integer[Any]], ends: Numbers, width: int, number: type[np.generic]
 ) -> Any:
     from scipy.sparse import csr_matrix
 
@@ -533,7 +528,7 @@ class Relevance:
         """The candidates where none are listed."""
         return Candidates(self.actions)
 
-    def logits(self, now: Situation, actions: Sequence[str]) -> NDArray[np.float64]:
+    def logits(self, now: Situation, actions: Sequence[str]) -> Floats:
         """Return a value for each action: its logit, far below for unknown frames beside known."""
         known = [read_command(action).frame in self.vocabulary.frames for action in actions]
         some = any(known)
@@ -592,7 +587,7 @@ class Relevance:
             shares[read_command(action).frame] += share
         return min(shares, key=lambda form: (-shares[form], form), default="")
 
-    def _values(self, read: Rows) -> NDArray[np.float64]:
+    def _values(self, read: Rows) -> Floats:
         each = np.append(0.0, np.cumsum(self._weights_of(read.features), dtype=np.float64))
         blocks = np.diff(each[np.append(0, np.cumsum(read.sizes))])
         row = np.repeat(np.arange(len(read.rows)), [*map(len, read.rows)])
@@ -600,7 +595,7 @@ class Relevance:
         of_row = np.bincount(row, blocks[each_row], len(read.rows)).astype(np.float64)
         repeated, again, _ = self.special
         of_row += repeated * np.array(read.repeats) + again * np.array(read.again)
-        values: NDArray[np.float64] = of_row[read.of_action]
+        values: Floats = of_row[read.of_action]
         return values
 
     def _weights_of(self, features: Keys) -> NDArray[np.float32]:
@@ -683,9 +678,7 @@ def _sample(lessons: Sequence[Lesson]) -> str:
     return "\n".join(f"{one.action}\n{one.observation[:EXAMPLE]}" for one in first)
 
 
-def _curve(
-    shares: NDArray[np.float64], right: NDArray[np.float64]
-) -> tuple[tuple[float, float], ...]:
+def _curve(shares: Floats, right: Floats) -> tuple[tuple[float, float], ...]:
     """Return the rising curve from shares of the probability to shares of right decisions.
 
     One temperature, the factor of the log odds that predicts best what was right, or isotonically.
