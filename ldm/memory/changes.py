@@ -13,20 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldm import files
 from ldm.embed import Embedder
+from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import MemoryStoreError
 from ldm.memory import places, record
 from ldm.memory.formation import WARNING
 from ldm.memory.index import NOWHERE, BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents
+from ldm.memory.log import EpisodeLog, Event, Rate, task_id
 from ldm.memory.rows import Rows
 from ldm.types import Outcome
-
-if TYPE_CHECKING:
-    from ldm.memory.log import Event
 
 
 def extend(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -194,9 +193,6 @@ def purge(
     Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
     server.
     """
-    from ldm.embed.caching import remove as remove_vectors
-    from ldm.memory.log import EpisodeLog, task_id
-
     places.refuse_server(location, "may keep what is removed in its files")
     with record.writing(location) as place:
         purged = frozenset(tuples)
@@ -217,8 +213,14 @@ def purge(
         trajectories = {*gone.distinct("trajectory_id").values()}
         tasks = {*_tasks(gone), *map(task_id, episodes)}
         remove_vectors(folder)
+
+        def stays(event: Event) -> bool:
+            if isinstance(event, Rate):
+                return not purged.issuperset(event.tuples)
+            return event.episode not in trajectories and task_id(event.episode) not in tasks
+
         # The log first: its identity changes, and the generation is the mark of completion.
-        EpisodeLog(folder).keep(lambda event: not _is_of(event, trajectories, tasks, purged))
+        EpisodeLog(folder).keep(stays)
         if changed and len(changed.rows):
             record.commit(location, replace(changed, log=NOWHERE))
         else:
@@ -239,17 +241,6 @@ def rewrite_outcomes(location: str, env: str, tuples: Collection[str], score: fl
 
     with record.writing(location):
         places.commit(location, _rewritten(record.load(location, env), corrected))
-
-
-def _is_of(
-    event: Event, trajectories: Collection[str], tasks: Collection[str], tuples: Collection[str]
-) -> bool:
-    """Return whether an event tells of purged trajectories, recorded tasks or tuples alone."""
-    from ldm.memory.log import Rate, task_id
-
-    if isinstance(event, Rate):
-        return {*event.tuples} <= {*tuples}
-    return event.episode in trajectories or task_id(event.episode) in tasks
 
 
 def _rewritten(

@@ -182,8 +182,7 @@ class Kinds:
 
     def of(self, goal: str) -> str:
         """Return the most probable kind of a goal."""
-        totals = list(self.intercepts or (0.0,))
-        for word in sorted(set(WORD.findall(goal.lower()))):
-            for i, weight in enumerate(self._of_words.get(word, ())):
-                totals[i] += weight
-        return self.kinds[max(range(len(totals)), key=totals.__getitem__)]
+        words = sorted(self._of_words.keys() & WORD.findall(goal.lower()))
+        weights = [self.intercepts or (0.0,), *(self._of_words[word] for word in words)]
+        totals = [sum(of_kind) for of_kind in zip(*weights, strict=True)]
+        return self.kinds[totals.index(max(totals))]

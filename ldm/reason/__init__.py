@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 PAST_OBSERVATION = 1_000
 #: Members of a type that `classify_*` sees.
 EXAMPLES = 3
-#: The number of leading actions of a vote in a decision's record.
-VOTES = 3
 #: In `Reasoner.counts`: clusterings made by the offline reasoner, as the model's were unusable.
 TYPES_BY_FALLBACK = "types by the aid"
 
@@ -115,7 +113,7 @@ class Answer:
     followed: for `act`, the places of the recalls that the action follows, in ascending order:
         their own actions have its form, with things that play the same parts. None if unknown.
     reason: why a model decided; "" if memory did.
-    votes: for `act`, the first `VOTES` actions of the vote with their shares; () without a vote.
+    votes: for `act`, the first actions of the vote with their shares; () without a vote.
     plan: for `act`, what a model wants done next.
     recalls: what it rests on, in the words of the current task, if `ldm.policy` decided.
     """

@@ -13,23 +13,15 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.parallel import cached
-from ldm.reason import (
-    VOTES,
-    Agreement,
-    Answer,
-    Clustering,
-    Notes,
-    Process,
-    Reasoner,
-    State,
-    TypeView,
-)
+from ldm.reason import Agreement, Answer, Clustering, Notes, Process, Reasoner, State, TypeView
 from ldm.reason.features import Pattern, Situation
 from ldm.reason.indexing import cluster, nearest, running_notes
 from ldm.reason.relevance import Ranking, Relevance, learn
 from ldm.reason.vocabulary import lesson_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
+#: The number of leading actions of a vote in a decision's record.
+VOTES = 3
 #: Recalled situations cached: a memory of 20,000 tuples fits.
 CACHE_SIZE = 30_000
 
