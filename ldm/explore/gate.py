@@ -36,7 +36,7 @@ from ldm.explore.best_first import words
 from ldm.explore.tree import Position, Positions
 from ldm.memory import FormationOptions
 from ldm.memory.formation import form_batch, plan_batches, tuples_of
-from ldm.memory.index import BatchIndex, IndexedTuple
+from ldm.memory.index import BatchIndex, IndexedTuple, OnProgress
 from ldm.parallel import Stage
 from ldm.policy import Policy
 from ldm.types import Count, StateActionTuple, Task, Trajectory
@@ -195,7 +195,6 @@ DISCOUNT = 0.998
 TOGETHER = "all goals together do better without it"
 #: Smaller differences count as none.
 TOLERANCE = 1e-9
-OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -42,7 +42,6 @@ from ldm.records import adapter
 from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash
 
-T = TypeVar("T")
 #: The format of the collections; any other one is refused.
 FORMAT = 10
 #: The database in a Chroma directory.

@@ -2,7 +2,7 @@
 
 A feature is a pair: a descriptor of the action (its frame, with its fillers put aside, named, or
 given the part that they play in the goal) and a fact of the state. `ldm.reason.relevance` learns
-what each is worth. Features are 64-bit hashes; the last byte is the group of the fact (`GROUPS`).
+what each is worth. Features are 64-bit hashes; the last byte is the group of the fact.
 Features that several actions of a state share (those of their frame, of one filler) form blocks.
 """
 
@@ -46,8 +46,6 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-NAMES = "action roles words deeds filler lines phase kind agree facts goal before"
-GROUPS = tuple(NAMES.split())
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, PHASE, KIND, AGREE, FACTS, GOAL, BEFORE = range(12)
 SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 0.5, 1.0, 1.0, 0.7, 1.0, 1.0])
 
@@ -349,7 +347,7 @@ class Situation:
         self.progress: Counter[str] = Counter()
         self.tried: set[Words] = set()
         touched: dict[int, str] = {}
-        latest = ""
+        latest, rare = "", self.vocabulary.rare
         for i, command in enumerate(self.commands):
             self.text_done[command.text] += 1
             self.frame_done[command.frame] += 1
@@ -365,11 +363,13 @@ class Situation:
                 if parts[slot]:
                     touched[parts[slot]] = self.deed[filler]
                 self.answers[filler].append(self.texts[i + 1])
-            if command.frame in self.vocabulary.rare:
+            if command.frame in rare:
                 latest = command.frame + str(parts)
                 self.progress[latest] += 1
                 if self.frame_done[command.frame] <= RARE:  # beyond, it marks no phase
-                    self._forget_here()
+                    # What else was done in this sight may be right again after a rare deed.
+                    for text in [x for x in self.here_done if read_command(x).frame not in rare]:
+                        del self.here_done[text]
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
         if self.page:  # a call is told by the part of its argument, not by the argument
@@ -395,12 +395,6 @@ class Situation:
             return self._ways.repeats(action)
         often = 0 if action in self.vocabulary.closed else max(0, self.text_done[action] - 2)
         return self.here_done[action] + often / 2
-
-    def _forget_here(self) -> None:
-        """Count anew what was done in this sight: after a rare deed it may be right again."""
-        for text in [*self.here_done]:
-            if read_command(text).frame not in self.vocabulary.rare:
-                del self.here_done[text]
 
     @cached_property
     def _ways(self) -> Ways:
