@@ -329,17 +329,17 @@ class Fit:
     def _loss(self, values: Floats, steps: Numbers) -> float:
         """Return the negative log-likelihood of steps, in nats; failures count as successes do."""
         total = 0.0
-        for step in steps.tolist():
-            p = self._weights_of_rows(values, step)
+        for step, _, p in self._shares(values, steps):
             taken = min(max(float(p[0] / p.sum()), SURPRISE), 1 - SURPRISE)
             total -= np.log(taken if self.data.weight[step] > 0 else 1 - taken)
         return total
 
-    def _weights_of_rows(self, values: Floats, step: int) -> Floats:
-        """Return what the probabilities of a step's rows are in proportion to."""
-        part = slice(self.data.start[step], self.data.ends[step])
-        weights: Floats = np.exp(values[part] - values[part].max())
-        return weights * self.data.alike[part]
+    def _shares(self, values: Floats, steps: Numbers) -> Iterator[tuple[int, slice, Floats]]:
+        """Yield each step, its rows, and what their probabilities are in proportion to."""
+        start, ends = self.data.start, self.data.ends
+        for step in steps.tolist():
+            part = slice(start[step], ends[step])
+            yield step, part, np.exp(values[part] - values[part].max()) * self.data.alike[part]
 
     def left_out(self) -> tuple[Numbers, Floats]:
         """Return steps that worked, decided without their episodes, and the value of each row.
@@ -364,8 +364,7 @@ class Fit:
     def again(self, steps: Numbers, values: Floats) -> float:
         """Return the weight of `Data.again` under which left-out steps are likeliest."""
         losses = RIDGE / 2 * (CHOICES - AGAIN) ** 2
-        for step in steps.tolist():
-            part = slice(self.data.start[step], self.data.ends[step])
+        for _, part, _ in self._shares(values, steps):
             if self.data.again[part].any():
                 z = values[part] + np.log(self.data.alike[part])
                 z = z + CHOICES[:, None] * self.data.again[part]
@@ -379,9 +378,7 @@ class Fit:
         share: of the probability that the rows of the action decided on have. right: whether the
         action taken is one of them, and would also be a candidate if none were listed.
         """
-        for step in steps.tolist():
-            part = slice(self.data.start[step], self.data.ends[step])
-            p = self._weights_of_rows(values, step)
+        for step, part, p in self._shares(values, steps):
             best = values[part] >= values[part].max() - 1e-9
             right = float(best[0]), float(best[0] and self.data.offered[step])
             yield self.data.kinds[step], float(p[best].sum() / p.sum()), *right
