@@ -217,7 +217,6 @@ class CachingEmbedder:
                 f" {len(texts)} texts, or one with infinite values.",
                 f"It must return {shape}, a finite vector for each text.",
             )
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if (np.abs(lengths - 1) > UNIT).any():
-            vectors = vectors / np.maximum(lengths, np.float32(1e-12))
+        if (np.abs(np.linalg.norm(vectors, axis=1) - 1) > UNIT).any():
+            vectors = pieces.unit(vectors)
         return dict(zip(texts, vectors, strict=True))

@@ -64,13 +64,13 @@ class Pieces:
         """
         lengths = np.array([len(piece) for piece in self.pieces], np.float32)
         out = (lengths[:, None] * vectors).sum(axis=0) if len(self.pieces) > 1 else vectors[0]
-        vector = _unit(out)
+        vector = unit(out)
         if self.unknown:
             share = len(self.unknown) / sum(map(len, self.pieces))
             length = np.float32(np.clip(share, LEAST, MOST))
-            vector = _unit(vector + length * _hash(_sequences(self.unknown), len(vector)))
+            vector = unit(vector + length * _hash(_sequences(self.unknown), len(vector)))
         if self.rest:
-            vector = _unit(vector + np.float32(TRACE) * _hash([self.rest], len(vector)))
+            vector = unit(vector + np.float32(TRACE) * _hash([self.rest], len(vector)))
         return vector
 
 
@@ -138,13 +138,14 @@ def _hash(features: Iterable[str], dimension: int) -> NDArray[np.float32]:
     for feature in features:
         digest = hashlib.shake_256(feature.encode("utf-8", "surrogatepass")).digest(dimension)
         total += np.frombuffer(digest, np.uint8) - np.float32(127.5)
-    return _unit(total)
+    return unit(total)
 
 
-def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    length = np.linalg.norm(vector, axis=-1)
-    unit: NDArray[np.float32] = vector / np.maximum(length, np.float32(1e-12))
-    return unit
+def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a vector, or (n, dimension) of them, with length 1."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-12))
+    return scaled
 
 
 #: Bytes of distinct words that are judged together: some forty words, or a few short texts.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.embed.pieces import unit
 from ldm.errors import ModelError, ModelUnavailable
 from ldm.llm.answers import Fault
 from ldm.llm.client import RetryPolicy
@@ -54,9 +55,7 @@ class Embeddings:
         blocks = [np.empty((0, self.dimension), np.float32)]
         starts = range(0, len(texts), BATCH)
         blocks += [self._request(texts[start : start + BATCH]) for start in starts]
-        vectors: NDArray[np.float32] = np.concatenate(blocks)
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-        return vectors
+        return unit(np.concatenate(blocks))
 
     def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
         # A service refuses an empty text.
