@@ -9,7 +9,7 @@ import itertools
 import random
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -346,10 +346,20 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     left_out: int = 0,
 ) -> Contents:
     """Form all batches of n ≥ 1 new trajectories; return the generation after `base` with them."""
-    number = base.generation.number + 1
+    number, done = base.generation.number + 1, itertools.count(1)
     plans = plan_batches(new, options, [batch.id for batch in base.batches])
-    formed = _formed(plans, options, reasoner, number, on_progress)
-    rows = [row for _, of_batch in formed for row in of_batch]
+
+    def tuples_from(one: Trajectory) -> list[StateActionTuple]:
+        warning = options.failures == "contrast" and failed(one)
+        tuples = tuples_of(one, reasoner, number, warning=warning)
+        on_progress("form", next(done), len(new))
+        return tuples
+
+    def formed(name: str) -> tuple[BatchIndex, list[IndexedTuple]]:
+        return form_batch(name, plans[name], reasoner, number, tuples_from)
+
+    batches = map_concurrently(formed, [*plans], reasoner.concurrency)
+    rows = [row for _, of_batch in batches for row in of_batch]
     settings = {
         "batch_size": str(options.batch_size),
         "seed": str(options.seed),
@@ -365,29 +375,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     stated = replace(base.generation, number=number, origin="formed", settings=settings, tasks=())
     if env_class:
         stated = replace(stated, env_class=env_class)
-    return base.extended(rows, embedder, [index for index, _ in formed]).made(stated)
-
-
-def _formed(
-    plans: Mapping[str, Sequence[Trajectory]],
-    options: FormationOptions,
-    reasoner: Reasoner,
-    number: int,
-    on_progress: OnProgress,
-) -> list[tuple[BatchIndex, list[IndexedTuple]]]:
-    """Return the batches of generation `number`, formed concurrently if the reasoner can."""
-    total, done = sum(map(len, plans.values())), itertools.count(1)
-
-    def tuples_from(one: Trajectory) -> list[StateActionTuple]:
-        warning = options.failures == "contrast" and failed(one)
-        tuples = tuples_of(one, reasoner, number, warning=warning)
-        on_progress("form", next(done), total)
-        return tuples
-
-    def formed(name: str) -> tuple[BatchIndex, list[IndexedTuple]]:
-        return form_batch(name, plans[name], reasoner, number, tuples_from)
-
-    return map_concurrently(formed, [*plans], reasoner.concurrency)
+    return base.extended(rows, embedder, [index for index, _ in batches]).made(stated)
 
 
 def _refused(
