@@ -22,6 +22,7 @@ distributed like the locations of the things.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -327,10 +328,21 @@ def judge(
     """
     if options.gate == "off":
         return Verdict(tuple({row.tuple.id: row for one in explored for row in one.added}.values()))
-    perform = partial(_perform, stage, on_progress)
+
+    def perform(name: str, worker: Any, items: Sequence[Any], record: Any) -> list[Any]:
+        """Return the results of a stage, in the items' order, recorded in its file."""
+        if not items:
+            return []
+        words, done = name.replace("_", " "), itertools.count(1)
+        on_progress(words, 0, len(items))
+
+        def advance(_: object) -> None:
+            on_progress(words, next(done), len(items))
+
+        return stage(f"{name}.jsonl", worker, list(enumerate(items)), record, advance)
 
     def revise(ways: Sequence[Trajectory]) -> Sequence[Revision]:
-        return perform(HINDSIGHT, Reviser, list(enumerate(ways)), Revision)
+        return perform(HINDSIGHT, Reviser, ways, Revision)
 
     on_progress("form practice", 0, 1)  # a model that is always asked takes minutes
     candidates = collect(factory, explored, formation, revise)
@@ -340,25 +352,9 @@ def judge(
     folds = folds_of(tasks)
 
     def play(name: str, known: Candidates) -> tuple[Played, ...]:
-        return tuple(perform(name, partial(Player, known, folds), list(enumerate(tasks)), Played))
+        return tuple(perform(name, partial(Player, known, folds), tasks, Played))
 
     return verdict_on(candidates, {task.id: task.kind for task in tasks}, play)
-
-
-def _perform(
-    stage: Stage, on_progress: OnProgress, name: str, worker: Any, items: Sequence[Any], record: Any
-) -> list[Any]:
-    """Return the results of the stage `name`, in the items' order, recorded in its file."""
-    if not items:
-        return []
-    words, done = name.replace("_", " "), [0]
-    on_progress(words, 0, len(items))
-
-    def advance(_: object) -> None:
-        done[0] += 1
-        on_progress(words, done[0], len(items))
-
-    return stage(f"{name}.jsonl", worker, items, record, advance)
 
 
 def verdict_on(
