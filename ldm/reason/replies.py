@@ -84,6 +84,11 @@ def _line(length: int) -> Any:
     return Annotated[str, Field(max_length=length), _bounded(length)]
 
 
+def _several(of: Any, most: int, least: int | None = None) -> Any:
+    """Return the type of a bounded number of values."""
+    return Annotated[tuple[of, ...], Field(min_length=least, max_length=most), _bounded(most)]
+
+
 @cache
 def decision_form(plan: bool, length: int = ACTION, among: tuple[str, ...] = ()) -> type[Any]:
     """Return a form with the next action, as `action`, of up to `length` characters.
@@ -106,9 +111,7 @@ def proposals_form(length: int = ACTION) -> type[Any]:
     weighed = make_dataclass(
         "WeighedForm", [("action", _line(length)), ("confidence", float)], frozen=True
     )
-    several = tuple[weighed, ...]  # type: ignore[valid-type] # a class made above
-    actions = Annotated[several, Field(min_length=1, max_length=10), _bounded(10)]
-    return _form("ActionsForm", [("actions", actions)], plan=False)
+    return _form("ActionsForm", [("actions", _several(weighed, 10, 1))], plan=False)
 
 
 @cache
@@ -121,10 +124,7 @@ def choice_form(candidates: int, plan: bool, length: int = ACTION) -> type[Any]:
 
 def _form(name: str, fields: list[tuple[str, Any]], plan: bool, length: int = ACTION) -> type[Any]:
     """Return a form with `fields`, and a plan that may be left out."""
-    line = _line(length)
-    several = tuple[line, ...]  # type: ignore[valid-type] # a type made above
-    then = Annotated[several, Field(max_length=PLANNED), _bounded(PLANNED)]
-    more: list[Any] = [("then", then, ())] if plan else []
+    more: list[Any] = [("then", _several(_line(length), PLANNED), ())] if plan else []
     return make_dataclass(name, [*fields, *more], frozen=True)
 
 
@@ -149,9 +149,7 @@ def types_form(items: int, most: int) -> type[Any]:
     number = Annotated[int, Field(ge=1, le=items)]
     # Types should be of about equal size, and a small model lists all items in each of them.
     largest = max(2, items // 2 + 1)
-    members = Annotated[
-        tuple[number, ...], Field(min_length=1, max_length=largest), _bounded(largest)
-    ]
+    members = _several(number, largest, 1)
     type_form = make_dataclass(
         f"TypeOf{items}", [("name", Words), ("members", members)], frozen=True
     )
