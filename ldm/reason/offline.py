@@ -124,7 +124,7 @@ class OfflineReasoner:
         """Return the most probable action, how sure that is, and the recalls that support it."""
         ranking = self._ranking(state, recalls)
         for action, _ in ranking.alternatives()[:1]:
-            return Agreement(action, ranking.sure, self._supporters(state, recalls, action))
+            return Agreement(action, ranking.sure, len(self.followed(state, recalls, action)))
         return Agreement("", 0.0, 0)
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
@@ -139,12 +139,9 @@ class OfflineReasoner:
             members[group].append(action)
         alike = {one[0]: tuple(one[1:]) for one in members.values()}
         return tuple(
-            Agreement(action, share, self._supporters(state, recalls, action), alike[action])
+            Agreement(action, share, len(self.followed(state, recalls, action)), alike[action])
             for action, share in ranking.alternatives()[:z]
         )
-
-    def _supporters(self, state: State, recalls: Sequence[Recall], action: str) -> int:
-        return len(self.followed(state, recalls, action))
 
     def compare(self, best: Process, ground: Process) -> int:
         """Return the first step whose action differs."""
