@@ -56,7 +56,7 @@ SETTINGS = shorts(PLAN, AutoPlanSettings, "plan.iterations", "plan.batch")
 
 
 @offers(OptimisePlan, Repetition, SETTINGS, Models, Recording)
-def autoplan(given: Given) -> None:
+def autoplan(**values: Any) -> None:
     """Optimise plans for kinds of task (AutoPlan), and save them with how they were made.
 
     Starting from an empty plan, each iteration attempts a batch of training tasks, reflects on
@@ -72,6 +72,7 @@ def autoplan(given: Given) -> None:
       ldm autoplan --env hotpotqa --kind all --split train_hard --estimate --llm MODEL
       ldm autoplan --resume runs/autoplan-alfworld-heat-20261121-101530-ab12
     """
+    given = Given(autoplan, values)
     repetition, recording = given.group(Repetition), given.group(Recording)
     optimisation = _prepared(given, repetition, recording)
     if repetition.estimate:

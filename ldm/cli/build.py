@@ -40,7 +40,7 @@ class Forming:
 
 
 @offers(Forming, Build, Models, Output)
-def build_memory(given: Given) -> None:
+def build_memory(**values: Any) -> None:
     """Form a memory from every trajectory file below DATA, each environment by itself.
 
     Trajectories that the memory holds already are skipped. New ones become further batches, in a
@@ -59,6 +59,7 @@ def build_memory(given: Given) -> None:
       ldm build-memory --llm MODEL --max-usd 5 --rebuild
       ldm build-memory --rebuild --replay .ldm/memory/calls
     """
+    given = Given(build_memory, values)
     forming, printing = given.group(Forming), given.group(Output)
     values = given.of(Build)
     if forming.preset is not None:
@@ -99,7 +100,7 @@ class Selection(Output):
 
 
 @offers(Selection, Assumed)
-def import_files(given: Given) -> None:
+def import_files(**values: Any) -> None:
     """Convert trajectories of other formats to our own JSONL, or ours to others.
 
     An invalid record is reported as file:line:field, and the others are kept. Where logs say only
@@ -118,6 +119,7 @@ def import_files(given: Given) -> None:
       ldm import runs/RUN/trajectories.jsonl --out tuning.jsonl --to chat
       ldm import chats/ --env my_env --score 1 --out agent.jsonl
     """
+    given = Given(import_files, values)
     selection, assumed = given.group(Selection), given.group(Assumed)
     if not selection.out.name:
         raise LdmError("No output file is named.", "Name one with --out FILE.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,14 +14,15 @@ from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, 
 from ldm.errors import LdmError
 from ldm.policy import PolicyOptions
 from ldm.run import evaluate as evaluations
-from ldm.run import presets, results
+from ldm.run import results
 from ldm.run.evaluate import Evaluations
 from ldm.run.grid import Grid
-from ldm.run.presets import PresetRecord
-from ldm.run.reproducing import prepare_presets
 from ldm.run.results import Report
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
+
+if TYPE_CHECKING:
+    from ldm.run.presets import PresetRecord
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ DECIDING = options.shorts(AGENT, PolicyOptions, "agent.k", "agent.wording")
 
 
 @options.offers(Evaluate, Variations, DECIDING, options.Models, options.Recording)
-def evaluate(given: options.Given) -> None:
+def evaluate(**values: Any) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
     Without --env, the agent is evaluated on every environment that has a memory. Options of the
@@ -101,6 +102,7 @@ def evaluate(given: options.Given) -> None:
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm MODEL --max-usd 2
     """
+    given = options.Given(evaluate, values)
     variations, recording = given.group(Variations), given.group(options.Recording)
     if variations.retry_errors and recording.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
@@ -109,7 +111,9 @@ def evaluate(given: options.Given) -> None:
     if variations.estimate:
         output.say_all(line for one in prepared for line in one.estimate())
         return
-    finished = [one.play(retry_errors=variations.retry_errors) for one in prepared]
+    finished = []
+    for one in prepared:
+        finished += [one.play(retry_errors=variations.retry_errors)]
     show_reports(finished, [one.presets for one in prepared], recording.as_json)
     write_output([report for group in finished for report in group], variations.output)
 
@@ -130,6 +134,8 @@ def _prepared(
         nested["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
+        from ldm.run.reproducing import prepare_presets
+
         return prepare_presets(variations.preset, nested, grid, runtime)
     return evaluations.prepare_each(nested, grid, runtime)
 
@@ -168,6 +174,8 @@ def show_reports(
 
     published: the preset records of each report's runs. Raises LdmError if no episode counts.
     """
+    from ldm.run import presets
+
     for reports, records in zip(groups, published, strict=True):
         for one in reports:
             title = f"{one.label} on {one.env}, {one.split}"
@@ -192,6 +200,8 @@ def show_tables(
 
     records: as in `show_reports`.
     """
+    from ldm.run import presets
+
     remarks = list[str]()
     if len(reports) > 1:
         columns, table, remark = results.comparison(reports)

@@ -12,7 +12,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass, replace
-from functools import wraps
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -27,6 +26,7 @@ from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
+C = TypeVar("C", bound=Callable[..., None])
 T = TypeVar("T")
 
 #: Characters of an option's name and values beside which its description stands.
@@ -104,23 +104,19 @@ class Recording(Output):
         return replace(runtime(quiet=self.quiet), **own)
 
 
-def offers(*owners: type[Any]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
-    """Give a command, which takes what is given, an option for each field of the owners."""
+def offers(*owners: type[Any]) -> Callable[[C], C]:
+    """Give a command, which takes `**values`, an option for each field of the owners."""
 
-    def decorate(command: Callable[[Given], None]) -> Callable[..., None]:
-        @wraps(command)
-        def run(**values: Any) -> None:
-            command(Given(owners, values))
-
+    def decorate(command: C) -> C:
         listed = [
             _parameter(one) for owner in owners for one in hints(owner).values() if one.option
         ]
         kind = inspect.Parameter.KEYWORD_ONLY
         listed.append(inspect.Parameter(CONTEXT, kind, annotation=typer.Context))
-        run.owners = owners  # type: ignore[attr-defined]
-        run.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in listed}
-        return run
+        command.owners = owners  # type: ignore[attr-defined]
+        command.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in listed}
+        return command
 
     return decorate
 
@@ -129,7 +125,7 @@ def offers(*owners: type[Any]) -> Callable[[Callable[[Given], None]], Callable[.
 class Given:
     """The options given to a command that `offers` decorates."""
 
-    owners: tuple[type[Any], ...]
+    command: Callable[..., None]
     values: Mapping[str, Any]
 
     def of(self, owner: type[Any]) -> dict[str, Any]:
@@ -178,7 +174,7 @@ class Given:
         """Return section → option → value, from dotted options and their short forms."""
         paths = {
             one.option.path: value
-            for each in self.owners
+            for each in self.command.owners  # type: ignore[attr-defined]
             for name, one in hints(each).items()
             if one.option and one.option.path and (value := self.values.get(name)) is not None
         }

@@ -42,7 +42,7 @@ GATE = shorts(SEARCH, GateOptions, "gate.gate")
 
 
 @offers(Refine, Exploration, DECIDING, SEARCHING, GATE, Models, Recording)
-def refine(given: Given) -> None:
+def refine(**values: Any) -> None:
     """Explore new training goals, and add improvements as the memory's next generation.
 
     Each goal is first played greedily. If that falls short of the full score, other decision
@@ -59,6 +59,7 @@ def refine(given: Given) -> None:
       ldm refine --resume runs/refine-alfworld-train-20261121-101530-ab12
       ldm runs show runs/refine-alfworld-train-20261121-101530-ab12 TASK
     """
+    given = Given(refine, values)
     exploration, recording = given.group(Exploration), given.group(Recording)
     runtime, dry_run = recording.runtime(), exploration.dry_run
     if recording.resume is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import numpy as np
@@ -22,8 +23,6 @@ import numpy as np
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places
-from ldm.memory.changes import extend, hide, rollback
-from ldm.memory.formation import FormationOptions, build
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, Kinds
 from ldm.memory.lessons import Contents, relevance_of, rules_of
 from ldm.memory.places import environments, generations, load
@@ -36,7 +35,9 @@ from ldm.reason.rules import Rules
 from ldm.types import Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
+    from ldm.memory.changes import extend, hide, rollback
     from ldm.memory.exact import Exact
+    from ldm.memory.formation import FormationOptions, build
     from ldm.memory.growing import GrowingMemory
 
 #: An embedder or its name; None for that of the memory.
@@ -338,6 +339,19 @@ class Memory:
 
 #: Reads the contents of a memory without loading an embedder.
 inspect = load
+
+#: What writes memories, by its module, which those who only read do not load.
+_WRITERS = {
+    **dict.fromkeys(("extend", "hide", "rollback"), "ldm.memory.changes"),
+    **dict.fromkeys(("FormationOptions", "build"), "ldm.memory.formation"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WRITERS:
+        raise AttributeError(f"module 'ldm.memory' has no attribute {name!r}")
+    return getattr(import_module(_WRITERS[name]), name)
+
 
 #: What is done with memories; the types of their parts are imported from the modules.
 __all__ = ["FormationOptions", "Memory", "build", "environments", "extend", "generations", "hide"]

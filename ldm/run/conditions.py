@@ -135,11 +135,11 @@ def memory_facts(contents: Contents) -> MemoryFacts:
 
 def conditions_of(spec: Evaluate, run: Run) -> Conditions:
     """Return the conditions of a recorded evaluation."""
-    from ldm.agents import demonstrations
-
     options = spec.typed("agent")
     shots = getattr(options, "shots", None)
     if isinstance(shots, int) and getattr(options, "demonstrations", "") is None:
+        from ldm.agents import demonstrations
+
         shots = min(shots, len(demonstrations.load(spec.env.name)))
     return Conditions(
         actions_listed=sees_actions(spec, run.manifest.protocol),

@@ -102,10 +102,12 @@ class Session:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
             if isinstance(self.backend, str) and min(self.workers, len(items)) == 1:
-                work = _Recording(self.setup, worker, self.run.parts)
+                work, part = worker(self.setup()), _Part(self.run.parts)
                 with closing(work), parallel.interruptible(), parallel.one_thread():
                     for item in items:
-                        take(work(item))
+                        record = work(item)
+                        part.append(record)
+                        take(record)
             elif items:
                 self._spread(worker, items, take)
         self._counting = None
