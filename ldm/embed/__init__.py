@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.embed.caching import CachingEmbedder, VectorFile
 from ldm.errors import LdmError
 from ldm.registry import load
 
@@ -52,6 +51,8 @@ def load_embedder(name: str | None = None) -> Embedder:
         OPENAI_BASE_URL and OPENAI_API_KEY name; "module:Class", which is imported and called; or a
         sentence-transformers model by name or folder.
     """
+    from ldm.embed.caching import CachingEmbedder
+
     if name in (None, DEFAULT) and (folder := bundled_model()) is not None:
         from ldm.embed.minilm import MiniLM
 
@@ -100,6 +101,8 @@ def cached(embedder: Embedder) -> Embedder:
 
     Raises LdmError if the object is no embedder.
     """
+    from ldm.embed.caching import CachingEmbedder
+
     if isinstance(embedder, CachingEmbedder):
         return embedder
     if not callable(getattr(embedder, "embed", None)) or not getattr(embedder, "name", ""):
@@ -116,6 +119,8 @@ def with_disk_cache(embedder: Embedder, folder: Path | None) -> Embedder:
     It is unchanged if folder is None or if it is a user's own, whose vectors may not be the same
     to the bit in every process.
     """
+    from ldm.embed.caching import CachingEmbedder, VectorFile
+
     if folder is None or not isinstance(embedder, CachingEmbedder) or not embedder.on_disk:
         return embedder
     return CachingEmbedder(embedder.source, VectorFile(folder, embedder.source))

@@ -31,7 +31,6 @@ from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Mask, Rows
 from ldm.reason import Reasoner
 from ldm.reason.relevance import Relevance
-from ldm.reason.rules import Rules
 from ldm.types import Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from ldm.memory.exact import Exact
     from ldm.memory.formation import FormationOptions, build
     from ldm.memory.growing import GrowingMemory
+    from ldm.reason.rules import Rules
 
 #: An embedder or its name; None for that of the memory.
 By = Embedder | str | None

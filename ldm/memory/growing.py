@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,8 +40,10 @@ from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Mask, Rows, Vectors
 from ldm.parallel import ForkLock, cached, process_of
-from ldm.reason.rules import Rules
 from ldm.types import Origin, Recall, StateActionTuple, Task, Trajectory
+
+if TYPE_CHECKING:
+    from ldm.reason.rules import Rules
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from ldm.parallel import cached
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
-from ldm.reason.rules import Rules, learn_rules
 from ldm.reason.vocabulary import STEPS, Lesson, Vocabulary, lesson_of, newest
 from ldm.types import StateActionTuple, encodable, stable_hash, stable_seed
+
+if TYPE_CHECKING:
+    from ldm.reason.rules import Rules
 
 #: Steps of one episode that are learnt from: whole ones of any length take too much memory.
 EPISODE = 2_000
@@ -54,6 +56,8 @@ def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
 
 def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
     """Return the rules that tuples teach."""
+    from ldm.reason.rules import learn_rules
+
     return learn_rules(
         lessons_from(sorted(tuples, key=lambda one: (one.trajectory_id, one.step, one.id)))
     )

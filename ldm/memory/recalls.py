@@ -12,12 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, overload
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, overload
 
 from ldm.prompts import one_line, plain, shortened
-from ldm.reason.rules import Rules
 from ldm.reason.vocabulary import read_command
 from ldm.types import Evidence, Recall, encodable
+
+if TYPE_CHECKING:
+    from ldm.reason.rules import Rules
 
 #: The weight of an outcome relative to that of the next newer one.
 DISCOUNT = 0.7

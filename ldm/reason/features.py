@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,10 @@ from ldm.reason.reading import (
     words_beside,
 )
 from ldm.reason.vocabulary import RARE, Command, Vocabulary, read_command, stem
-from ldm.reason.ways import Ways
 from ldm.types import Past
+
+if TYPE_CHECKING:
+    from ldm.reason.ways import Ways
 
 Keys = NDArray[np.uint64]
 #: The form of an action, and what fills its slots: "r1" for the last thing of the goal, or a kind.
@@ -399,6 +402,8 @@ class Situation:
     @cached_property
     def _ways(self) -> Ways:
         """The places of the episode."""
+        from ldm.reason.ways import Ways
+
         return Ways(self.past, self.sight, self.vocabulary.moves)
 
     @cached_property

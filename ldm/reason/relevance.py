@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from ldm.parallel import one_thread
 from ldm.reason.candidates import MOST, Candidates
-from ldm.reason.detours import without_detours
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.vocabulary import (
     INSTEAD,
@@ -619,6 +618,8 @@ class Relevance:
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
+    from ldm.reason.detours import without_detours
+
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     candidates = Candidates(actions)
