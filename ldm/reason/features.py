@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -561,42 +561,34 @@ class Situation:
         return self._fillers[name]
 
     def _read_filler(self, name: Words, now: Sequence[Words], past: Sequence[Words]) -> Filler:
-        role, kind = self.role_of(name), kind_of(name)
+        role, kind, size = self.role_of(name), kind_of(name), len(name)
+        kind_name, roles = " ".join(shape(name)), [*enumerate(self.roles, 1)]
         hand = bool(self.last and name in self.last.fillers)
         if name in self.answers:
             after = self.answers[name][-1]
-            beside = ",".join(str(r) for r, t in enumerate(self.roles, 1) if _mentions(t, after))
+            beside = ",".join(str(r) for r, t in roles if _mentions(t, after))
         else:  # the things of the goal that a line named together with it
             together = {*past, *now}
-            beside = "?" + ",".join(
-                str(r)
-                for r, t in enumerate(self.roles, 1)
-                if any(mentioned(t, x) for x in together)
-            )
+            named = [str(r) for r, t in roles if any(mentioned(t, x) for x in together)]
+            beside = f"?{','.join(named)}"
         used = min(self.used[name], 2)
         deed = self.deed.get(name, "")
         view, met = bool(now), bool(now or past)
-        near = [f"role {role}", f"name {' '.join(shape(name))}", f"beside {beside}"]
-        like = next((r for r, t in enumerate(self.roles, 1) if kind[-1] == t[-1]), 0)
+        near = [f"role {role}", f"name {kind_name}", f"beside {beside}"]
+        like = next((r for r, t in roles if kind[-1] == t[-1]), 0)
         near += [f"like {like}", f"touched {deed}"]
         more = [f"goal {role > 0}", f"view {view}", f"hand {hand}", f"used {used}", f"met {met}"]
         more += [f"sig {role} {view} {hand} {used}", f"sig2 {role > 0} {beside} {used}"]
         asking = [(x, m) for x in self.instructions if (m := mentioned(kind, x))]
-        most = max((size for _, (_, size) in asking), default=0)  # else of its namesakes
-        asking = [(x, (at, size)) for x, (at, size) in asking if size == most]
-        about = [
-            s for x in now[:4] for s in _statement_keys("now", x, place_of(name, x), len(name))
-        ]
-        about += [s for x, m in asking for s in _statement_keys("goal", x, *m)]
-        about += [
-            s
-            for x in past[:12]
-            for s in _statement_keys("past", x, place_of(name, x), len(name), True)
-        ]
+        most = max((words_of for _, (_, words_of) in asking), default=0)  # else of its namesakes
+        asking = [(x, m) for x, m in asking if m[1] == most]
+        about = [_statement_keys("now", x, place_of(name, x), size) for x in now[:4]]
+        about += [_statement_keys("goal", x, *m) for x, m in asking]
+        about += [_statement_keys("past", x, place_of(name, x), size, True) for x in past[:12]]
+        lines_say = dict.fromkeys(chain.from_iterable(about))
         where = [("goal", x) for x, _ in asking] + [("now", x) for x in now]
         where += [("past", x) for x in past if x not in now]
-        facts = [*keys([*near, *more], FILLER), *list(dict.fromkeys(about))[:MOST_FACTS]]
-        kind_name = " ".join(shape(name))
+        facts = [*keys([*near, *more], FILLER), *islice(lines_say, MOST_FACTS)]
         return Filler(
             (role, f"r{role}" if role else kind_name, kind_name),
             tuple(where[:20]),
