@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ldm.agents import NO_MODEL
 from ldm.config import Evaluate, Section, full_location, load
@@ -18,7 +18,6 @@ from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, protocol, recorded_spec
 from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
-from ldm.run.presets import PRESET, PresetRecord
 from ldm.run.results import Report, gains
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Runtime
@@ -26,6 +25,9 @@ from ldm.run.statistics import summarize
 from ldm.runs import SOURCES, Run, differences
 from ldm.text import short
 from ldm.types import EpisodeResult, Task
+
+if TYPE_CHECKING:
+    from ldm.run.presets import PresetRecord
 
 
 def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
@@ -141,6 +143,8 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         Raises RecordError if run.json holds something else.
         """
+        from ldm.run.presets import PRESET, PresetRecord
+
         firsts = (self.members[group[0]].run for group in self._groups)
         recorded = (run.argument(PRESET, PresetRecord) for run in firsts)
         return tuple(record for record in recorded if record is not None)
