@@ -74,8 +74,8 @@ def timed(call: Callable[[], object], clock: Callable[[], float]) -> float:
 
 def resident(part: str = "VmRSS") -> float:
     """Return the MiB that this process occupies, or a part: "RssFile" is that of mapped files."""
-    found = re.search(rf"{part}:\s+(\d+)", Path("/proc/self/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
+    line = re.search(rf"{part}:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(line[1]) / 1024 if line else 0.0
 
 
 def random_episodes(tuples: int) -> Iterator[tuple[str, str, float, list[tuple[str, str]]]]:

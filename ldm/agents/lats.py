@@ -319,8 +319,13 @@ class Search(Loop):
     def note(self) -> None:
         self.view = self.widest
         super().note()
-        counts = {"replayed": self.replayed, "unrated": self.counts["unrated"]}
-        self.episode.note(NOTE, simulations=self.simulations, **counts, tree=as_data(self.root))
+        self.episode.note(
+            NOTE,
+            simulations=self.simulations,
+            replayed=self.replayed,
+            unrated=self.counts["unrated"],
+            tree=as_data(self.root),
+        )
 
     def _stand_at(self, node: Node) -> None:
         self.node, self.steps = node, list(node.steps)

@@ -214,9 +214,15 @@ class Loop:
 
     def ask(self) -> str:
         """Return the model's reply; a prompt that had to be shortened stays shorter."""
-        options: dict[str, Any] = {"sampling": self.work.sampling, "stop": self.stop}
-        options["max_tokens"] = self.options.reply
-        completion, self.view = ask(self.llm, self.prompt, self.view, len(self.steps), **options)
+        completion, self.view = ask(
+            self.llm,
+            self.prompt,
+            self.view,
+            len(self.steps),
+            sampling=self.work.sampling,
+            max_tokens=self.options.reply,
+            stop=self.stop,
+        )
         return completion.text
 
     def take(self, reply: Reply) -> None:

@@ -62,10 +62,8 @@ def shorts(group: str, owner: type[Any], *paths: str) -> type[Any]:
 
 
 #: Short forms of the model options that are used most; the others are --models.NAME.
-Models = shorts(
-    *(config.MODEL, ModelOptions, "models.llm", "models.planner_llm", "models.reasoner_llm"),
-    *("models.replay", "models.max_usd"),
-)
+_OFTEN = ("llm", "planner_llm", "reasoner_llm", "replay", "max_usd")
+Models = shorts(config.MODEL, ModelOptions, *(f"models.{name}" for name in _OFTEN))
 #: The data folder of an environment, short for --env.data.
 DATA = Option("Data folder of the environment; default: its variable.", TASKS, path="env.data")
 
@@ -100,8 +98,13 @@ class Recording(Output):
 
     def runtime(self) -> Runtime:
         """Return the runtime of the command."""
-        own = {name: getattr(self, name) for name in ("runs", "workers", "backend", "trust")}
-        return replace(runtime(quiet=self.quiet), **own)
+        return replace(
+            runtime(quiet=self.quiet),
+            runs=self.runs,
+            workers=self.workers,
+            backend=self.backend,
+            trust=self.trust,
+        )
 
 
 def offers(*owners: type[Any]) -> Callable[[C], C]:

@@ -247,7 +247,7 @@ class Memory:
             "Open it with create=True to recall with evidence, to record and to give feedback.",
         )
 
-    begin = add = feedback = recall
+    begin = add = feedback = recall  # what else only a growing memory does
 
     def actions_of(self, trajectory: str) -> tuple[str, ...]:
         """Return the actions of a remembered trajectory, by its id, in their order."""

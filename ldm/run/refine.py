@@ -212,10 +212,8 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     ) -> Refined:
         formation, generation = FormationOptions(batch_size(member.spec.env.name)), None
         with self.runtime.stages() as on_progress:
-            verdict = judge(
-                *(session.stage, session.setup, known),
-                *(member.spec.typed("gate"), formation, on_progress),
-            )
+            gate = member.spec.typed("gate")
+            verdict = judge(session.stage, session.setup, known, gate, formation, on_progress)
         if verdict.rows and not self.dry_run:
             try:
                 generation = _extended(member, known, verdict, self.runtime)

@@ -45,7 +45,6 @@ RESOURCES = {
     "ldm://rules": ("What experience teaches, in words", RulesLearnt(limit=RULES)),
 }
 RULES_OF = "ldm://rules/"
-_OPERATIONS = OPERATIONS.items()
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Handlers:
 
     async def list_tools(self, context: Context, _: Any) -> types.ListToolsResult:
         """List the operations."""
-        return types.ListToolsResult(tools=[_tool(name, one) for name, one in _OPERATIONS])
+        return types.ListToolsResult(tools=[_tool(name, one) for name, one in OPERATIONS.items()])
 
     async def call_tool(
         self, context: Context, call: types.CallToolRequestParams
@@ -224,7 +223,9 @@ def application(tokens: Tokens, client_of: Callable[[Mapping[str, str]], Client]
         async with manager.run():
             yield
 
-    routes = [Route(f"/v1/{name}", _endpoint(one), methods=["POST"]) for name, one in _OPERATIONS]
+    routes = [
+        Route(f"/v1/{name}", _endpoint(one), methods=["POST"]) for name, one in OPERATIONS.items()
+    ]
     routes += [Route("/mcp", StreamableHTTPASGIApp(manager))]
     routes += [Route("/openapi.json", _description), Route("/", _page)]
     return Guard(Starlette(routes=routes, lifespan=running), tokens, client_of)
@@ -270,7 +271,7 @@ def openapi() -> dict[str, Any]:
     answer = {"description": "A JSON object; `text` is for an agent to read."}
     answers = {"200": answer, "default": {"description": 'An object with "error".'}}
     paths = dict[str, Any]()
-    for name, one in _OPERATIONS:
+    for name, one in OPERATIONS.items():
         content = {"application/json": {"schema": one.model_json_schema()}}
         request = {"requestBody": {"required": True, "content": content}, "responses": answers}
         paths[f"/v1/{name}"] = {"post": {"operationId": name, "description": one.__doc__} | request}
@@ -292,7 +293,7 @@ async def _page(_: WebRequest) -> Response:
     """Return the description as a page that needs nothing from elsewhere."""
     parts = ["<!doctype html><meta charset=utf-8><title>A memory of ldm</title>"]
     parts += ["<h1>A memory of ldm</h1><p>As JSON: <a href=/openapi.json>openapi.json</a>."]
-    for name, one in _OPERATIONS:
+    for name, one in OPERATIONS.items():
         schema = html.escape(json.dumps(one.model_json_schema(), indent=2))
         about = html.escape(one.__doc__ or "")
         parts += [f"<h2>POST /v1/{name}</h2><p>{about}<details><pre>{schema}</pre></details>"]

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from ldm.agents import Resources
 from ldm.agents.autoplan import SAID, AutoPlanAgent, AutoPlanOptions
@@ -23,6 +23,7 @@ from ldm.episode import EnvironmentBase, run_episode
 from ldm.errors import LdmError, RunStopped
 from ldm.llm import LLM, Message, Sampling, ScopedLLM
 from ldm.prompts import render, shortened
+from ldm.text import last_line
 from ldm.types import Amount, Card, Mass, Positive, Task, Trajectory, Usage, stable_seed
 
 #: Training tasks that batches are drawn from if the environment's card has no published number.
@@ -105,7 +106,6 @@ def reflect(
     Raise the errors of a model call.
     """
     view = View(0, AutoPlanOptions().observation)
-    options: dict[str, Any] = {"sampling": settings.sampling, "max_tokens": settings.part}
 
     def reply(part: Literal["summary", "flaw"], follow: Sequence[Message] = ()) -> str:
         """Return the reply to a question on the attempt, or to the messages that follow it."""
@@ -125,7 +125,14 @@ def reflect(
             )
             return [*first, *follow]
 
-        completion, view = ask(llm, prompt, view, len(tried.steps), **options)
+        completion, view = ask(
+            llm,
+            prompt,
+            view,
+            len(tried.steps),
+            sampling=settings.sampling,
+            max_tokens=settings.part,
+        )
         return shortened(completion.text.strip(), LONGEST)
 
     summary = reply("summary")
@@ -263,8 +270,7 @@ def _check(batch: Sequence[Experience], number: int) -> None:
     broken = [one for one in batch if one.result.error]
     if len(broken) == len(batch):
         raise LdmError(
-            f"Every attempt of iteration {number + 1} failed: "
-            f"{broken[0].result.error.strip().splitlines()[-1]}",
+            f"Every attempt of iteration {number + 1} failed: {last_line(broken[0].result.error)}",
             "Fix that and start again.",
         )
 
