@@ -212,6 +212,9 @@ class SpecCommand(TyperCommand):
         dotted: dict[str, str] = {}
         words = iter(args)
         for word in words:
+            if word == "--set":  # NAME=VALUE, as scripts give --SECTION.NAME or --agent.NAME
+                named = next(words, "")
+                word = f"--{named}" if "." in named.partition("=")[0] else f"--agent.{named}"
             path, equals, value = word.removeprefix("--").partition("=")
             section, dot, option = path.partition(".")
             if word.startswith("--") and dot and section in self.sections:

@@ -39,7 +39,7 @@ def test_depth_and_judgement_are_told_beside_success(server: FakeServer) -> None
     judged = "Self-judged and true success: of 4 that the environment ended 4 are solved."
     assert judged in outcome.out
     assert "Plans: 8; 0 of them without a usable order" in outcome.out
-    report = json.loads(run(*ADAPT, "--agent.d_max", "2", "--json").out)
+    report = json.loads(run(*ADAPT, "--set", "d_max=2", "--json").out)
     assert (report["success_rate"], report.get("k_max")) == (0.0, None)  # used to succeed
     assert report["self_judged"] == [{"said": "failure", "episodes": 4, "right": 0}]
     assert (report["plans"], report["flawed_plans"]) == (4, 0)

@@ -35,7 +35,7 @@ def test_limit_kinds_and_tasks_narrow_it_down(place: Path) -> None:
         (("--kinds", "wash,fetch", "--limit", 3), 3),
         (("--tasks", "test/wash-1, test/fetch-2"), 2),
         (("--tasks", "ids"), 2),
-        (("--split", "train", "--env.tasks", "5"), 5),
+        (("--split", "train", "--set", "env.tasks=5"), 5),  # as the shared scripts give it
     ]:
         agent = ("--agent", "random") if "train" in options else ()
         outcome = run("eval", *ADEPT, *agent, *options, "--json")
