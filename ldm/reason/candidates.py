@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, product
 
+from ldm.parallel import cached
 from ldm.reason.excerpts import quoted
 from ldm.reason.features import Situation
 from ldm.reason.pages import composed, has_lines_of_labels, read_call
-from ldm.reason.reading import Words, apart, instances, lines, shape
+from ldm.reason.reading import TEXTS, Words, apart, instances, lines, shape
 from ldm.reason.vocabulary import Command, Lesson, read_command
 
 #: Candidates for one slot, for one frame, and in all, the most used frames first, where none are
@@ -111,16 +112,14 @@ class Candidates:
 
     def _entities(self, text: str) -> tuple[Words, ...]:
         """Return the things of known kinds in a text."""
-        if text not in self._named:
-            names: dict[Words, None] = {}
+
+        def named() -> Iterator[Words]:
             for line in lines(text):
                 for i in range(len(line)):
                     runs = (line[i : i + size] for size in (4, 3, 2, 1) if i + size <= len(line))
-                    name = next((run for run in runs if shape(run) in self._kinds), None)
-                    if name is not None:
-                        names[name] = None
-            self._named[text] = tuple(names)
-        return self._named[text]
+                    yield from islice((run for run in runs if shape(run) in self._kinds), 1)
+
+        return cached(self._named, text, lambda: tuple(dict.fromkeys(named())), TEXTS)
 
     def _text(self, command: Command, fillers: tuple[Words, ...], now: Situation) -> str:
         if fillers == command.fillers:

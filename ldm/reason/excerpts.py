@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ldm.reason.pages import content_words, read_call, stem, tokens
-from ldm.reason.reading import FUNCTION_WORDS, words
+from ldm.reason.reading import FUNCTION_WORDS, TEXTS, words
 from ldm.types import Past
 
 #: Words compared on either side of a quotation.
@@ -158,14 +158,14 @@ def _between(text: str, one: Quotation) -> tuple[str, ...]:
     return tuple(matches)
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def _words(text: str) -> tuple[str, ...]:
     """Return the words of a text between marks for its ends; all numbers are the same word."""
     inner = (_NUMBER if token[0].isdigit() else token for token, _, _ in _tokens(text))
     return (_START, *inner, _END)
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def _tokens(text: str) -> tuple[tuple[str, int, int], ...]:
     return tuple((m.group().lower(), m.start(), m.end()) for m in _WORD.finditer(text))
 

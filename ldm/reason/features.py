@@ -75,10 +75,17 @@ def key(text: str, group: int = 0) -> int:
     return int.from_bytes(digest, "big") << 8 | group
 
 
-def course_keys(goal: str, action: str, sight: str) -> tuple[int, int, int]:
-    """Return the hashes of a goal, of an action done for it, and done for it in a sight."""
+#: The same without a cache, which would keep long texts that seldom come again.
+key_of_text = key.__wrapped__
+
+
+def course_keys(goal: str, action: str, sight: int) -> tuple[int, int, int]:
+    """Return the hashes of a goal, of an action done for it, and done for it in a sight.
+
+    sight: the hash of the text.
+    """
     done = f"{goal}\n{action}"
-    return key(goal), key(done), key(f"{done}\n{key(sight)}")
+    return key_of_text(goal), key_of_text(done), key_of_text(f"{done}\n{sight}")
 
 
 def keys(facts: Iterable[str], group: int) -> list[int]:
@@ -277,6 +284,7 @@ class Situation:
         self.commands = [read_command(action) for _, action in past]
         self._past = [(text, word_set(text)) for text in dict.fromkeys(self.texts[:-1])]
         self._goal_recorded = self._recorded(key(goal))
+        self._sight_key = key_of_text(sight)
         self.instructions = [*lines(self.goal), *self._instructions()]
         self._words_asked = frozenset(chain.from_iterable(self.instructions))
         self.roles = self._things_asked()
@@ -386,7 +394,7 @@ class Situation:
         """Return 1 if an action not done yet was done for this goal before, 2 if in this sight."""
         if not self._goal_recorded or self.text_done[action]:
             return 0
-        _, done, here = course_keys(self.goal, action, self.sight)
+        _, done, here = course_keys(self.goal, action, self._sight_key)
         return self._recorded(done) + self._recorded(here)
 
     def repeats(self, action: str) -> float:

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import Literal
 
-from ldm.reason.reading import FUNCTION_WORDS
+from ldm.reason.reading import FUNCTION_WORDS, TEXTS
 from ldm.types import Past
 
 Sort = Literal["wanted", "described", "fixed", "made up"]
@@ -49,7 +49,7 @@ class Call:
     argument: str
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(50_000)
 def read_call(action: str) -> Call | None:
     """Return an action as a call, or None if it does not have the form verb[label]."""
     match = _CALL.fullmatch(action)
@@ -60,7 +60,7 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(50_000)
 def tokens(text: str) -> tuple[str, ...]:
     """Return the words and numbers of `text` in lower case; "40.00" and "x-large" are one each."""
     return tuple(_TOKEN.findall(text.lower()))
@@ -71,25 +71,25 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("s") and len(word) > 3 and not word.endswith("ss") else word
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(50_000)
 def content_words(text: str) -> frozenset[str]:
     """Return the stems of the content words of `text`."""
     return frozenset(stem(word) for word in tokens(text) if word not in FUNCTION_WORDS)
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(TEXTS)
 def labels_of(observation: str) -> tuple[str, ...]:
     """Return the labels of a page in their order, each once."""
     return tuple(dict.fromkeys(_plain(label) for label in _LABEL.findall(observation)))
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(TEXTS)
 def has_lines_of_labels(observation: str) -> bool:
     """Return whether a label stands alone on a line, as on a page but not in prose."""
     return any(_LABEL.fullmatch(line.strip()) for line in observation.splitlines())
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(TEXTS)
 def lines_of_labels(observation: str) -> Mapping[str, tuple[str, ...]]:
     """Map each label to the labels of its line."""
     by_label: dict[str, tuple[str, ...]] = {}
@@ -100,7 +100,7 @@ def lines_of_labels(observation: str) -> Mapping[str, tuple[str, ...]]:
     return by_label
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(TEXTS)
 def descriptions(observation: str) -> Mapping[str, str]:
     """Map each label that stands alone on a line, with text below, to the lines below it."""
     texts: dict[str, str] = {}
@@ -118,7 +118,7 @@ def descriptions(observation: str) -> Mapping[str, str]:
     return texts
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(TEXTS)
 def _fits(goal: str, observation: str) -> Mapping[str, float]:
     """Map each described label to the fit of its description with the goal, in [0, 1].
 
@@ -148,7 +148,7 @@ def _least_amount(text: str) -> float:
     return min((float(n.replace(",", "")) for n in _AMOUNT.findall(text)), default=0.0)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(50_000)
 def named_share(label: str, goal: str) -> float:
     """Return the share of a label that the goal names: 1 if its words stand together there."""
     label_stems = tuple(stem(word) for word in tokens(label))
@@ -161,7 +161,7 @@ def named_share(label: str, goal: str) -> float:
     return SCATTERED * len(words & content_words(goal)) / len(words) if words else 0.0
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(TEXTS)
 def named_labels(observation: str, goal: str) -> Mapping[str, float]:
     """Map each label of a page to the share of its words that the goal names.
 

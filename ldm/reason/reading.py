@@ -57,6 +57,8 @@ _CODE = re.compile(
 #: What is in quotes; an apostrophe within a word is none.
 _QUOTES = re.compile(r"""(?<!\w)['"`“‘]([^'"`“”‘’\n]+)['"`”’](?!\w)""")
 _ADDRESSEE = re.compile(r"[^\s@]+@")
+#: Texts whose readings are cached: a reading of a long text takes twenty times its size.
+TEXTS = 500
 
 
 @lru_cache(20_000)
@@ -65,13 +67,13 @@ def words(text: str) -> Words:
     return tuple(TOKEN.findall(text.lower()))
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def word_set(text: str) -> frozenset[str]:
     """Return the distinct words of a text."""
     return frozenset().union(*lines(text))
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def lines(text: str) -> tuple[Words, ...]:
     """Return the distinct pieces of a text that say one thing each, as words."""
     if structure(text) is not None:
@@ -84,14 +86,14 @@ def lines(text: str) -> tuple[Words, ...]:
     return tuple(piece for piece in pieces if piece)
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def alike(text: str, other: str) -> bool:
     """Return whether two texts share most of their lines, as those that show one place do."""
     one, two = {*lines(text)}, {*lines(other)}
     return len(one & two) >= SAME * len(one | two)
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def words_beside(goal: str, text: str) -> frozenset[str]:
     """Return the words of a text without the lines that repeat the goal."""
     repeated = lines(goal)
@@ -100,20 +102,20 @@ def words_beside(goal: str, text: str) -> frozenset[str]:
     return frozenset(word for line in lines(text) if line not in repeated for word in line)
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def paragraphs(text: str) -> tuple[tuple[Words, ...], ...]:
     """Return the lines of each paragraph of a text that is not structured."""
     return () if structure(text) is not None else tuple(map(lines, _BLANK.split(text)))
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def apart(text: str) -> tuple[str, ...]:
     """Return what stands apart in a text, as it is written: lines, and what is in quotes."""
     whole = (line.strip() for line in text.splitlines()[:LINES])
     return tuple(dict.fromkeys([*whole, *_QUOTES.findall(text)]))
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def structure(text: str) -> tuple[Any, str] | None:
     """Return the JSON, XML or tables in a text, as values, with the text around them, or None."""
     start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
@@ -166,7 +168,7 @@ def prose(text: str) -> str:
     return text if read is None else read[1]
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def leaves(text: str, named: bool = False) -> tuple[tuple[str, str], ...]:
     """Return (path, value) of each leaf of a structured text, identical ones once.
 
@@ -259,7 +261,7 @@ def lines_with(name: Words, text: str) -> tuple[Words, ...]:
     return tuple(line for line in fewest if place_of(name, line) >= 0)
 
 
-@lru_cache(20_000)
+@lru_cache(TEXTS)
 def _lines_by_word(text: str) -> Mapping[str, list[Words]]:
     by_word = defaultdict[str, list[Words]](list)
     for line in lines(text):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ldm.parallel import one_thread
 from ldm.reason.candidates import MOST, Candidates
-from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
+from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross, key_of_text
 from ldm.reason.vocabulary import (
     INSTEAD,
     SUPPORT,
@@ -130,7 +130,8 @@ class Courses:
         goals = Counter({one.episode: one.goal for one in lessons}.values())
         for one in lessons:
             if one.weight > 0 and goals[one.goal] <= COMMON * goals.total():
-                self._of[one.episode].update(course_keys(one.goal, one.action, one.observation))
+                sight = key_of_text(one.observation)
+                self._of[one.episode].update(course_keys(one.goal, one.action, sight))
         self.episodes = Counter(key for keys in self._of.values() for key in keys)
 
     def of_others(self, episode: str) -> Callable[[int], bool]:

@@ -57,7 +57,7 @@ class Command:
         return text + self.text[end:]
 
 
-@lru_cache(200_000)
+@lru_cache(50_000)
 def read_command(action: str) -> Command:
     """Read an action; a slot is a run of words that are not closed-class, but for the first."""
     if action.lstrip()[:1] == "{":
@@ -116,8 +116,6 @@ def stem(verb: str) -> str:
 RARE = 2.0
 #: Numbers of one path that are told apart one by one, and beyond by so many quantiles.
 DISTINCT = 12
-#: Texts whose facts a vocabulary keeps.
-KEPT = 20_000
 #: A feature must occur in so many episodes, and a fact of a structured text as well.
 SUPPORT = 2
 #: An action written the same in this share of the episodes, and at least so often, is closed.
@@ -240,7 +238,7 @@ class Vocabulary:
             facts, known = dict.fromkeys(self._facts(text)), self.recurring
             return tuple(fact for fact in facts if not known or fact in known)
 
-        return cached(self._read, text, made, KEPT)
+        return cached(self._read, text, made, reading.TEXTS)
 
     def _facts(self, text: str) -> Iterator[str]:
         read = reading.leaves(text, named=True)
