@@ -15,8 +15,8 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 23_148,
-    "all": 33_389,
+    "core": 23_147,
+    "all": 33_388,
     "commands": 28,
     "options": 75,
     "help": 25,
