@@ -36,7 +36,7 @@ from ldm.run.runtime import Runtime
 from ldm.run.statistics import Spread, spread, t_test
 from ldm.runs import Run, evaluated_leak_keys, list_runs
 from ldm.text import short
-from ldm.types import Card, Task, Usage
+from ldm.types import Card, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,7 +473,8 @@ def prepare(
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, runtime.cache)) as env:
         specs = [_settled(one, env.card) for one in grid.specs(spec, lambda: _kinds(env, spec))]
-        checked = _with_pools(specs, env, runtime)
+        used = evaluated_leak_keys(runtime.runs, spec.env.name)
+        checked = [_with_pool(one, env, used, runtime) for one in specs]
     if evaluation is not None:
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
@@ -517,40 +518,21 @@ def _kinds(env: Environment, spec: OptimisePlan) -> list[str]:
     return [*named, *sorted(kinds.difference(named))]
 
 
-def _with_pools(
-    specs: Sequence[OptimisePlan], env: Environment, runtime: Runtime
-) -> list[Member[OptimisePlan]]:
-    """Return each spec with the tasks that its batches are drawn from."""
-    messages: dict[str, None] = {}
-    first = specs[0]
-    used = evaluated_leak_keys(runtime.runs, first.env.name)
-    checked = []
-    for spec in specs:
-        tasks, remarks = _pool(spec, env, used)
-        spec = replace(spec, pool=tuple(task.id for task in tasks))
-        checked.append(Member(spec, tasks, protocol(env, spec.split, tasks)))
-        messages |= dict.fromkeys(remarks)
-    for message in messages:
-        runtime.message(message)
-    return checked
+def _with_pool(
+    spec: OptimisePlan, env: Environment, used: frozenset[str], runtime: Runtime
+) -> Member[OptimisePlan]:
+    """Return a spec with the tasks that its batches are drawn from, of its kind.
 
-
-def _pool(
-    spec: OptimisePlan, env: Environment, used: frozenset[str]
-) -> tuple[tuple[Task, ...], list[str]]:
-    """Return the tasks that batches are drawn from, of the kind and not used by an evaluation.
-
-    Also return remarks for the user. A pool of all kinds is drawn regardless of kinds.
+    used: the tasks of evaluations, which are left out. A pool of all kinds is drawn regardless of
+    kinds.
     """
     settings = spec.typed("plan")
     all_kinds = spec.kind == ALL
     tasks = selection.select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
     free = [task for task in tasks if task.leak_key not in used]
     what = "tasks" if all_kinds else f"{spec.kind} tasks"
-    remarks = []
-    if len(free) < len(tasks):
-        left_out = len(tasks) - len(free)
-        remarks.append(f"{left_out} {what} of {spec.split} were evaluated: left out.")
+    if left_out := len(tasks) - len(free):
+        runtime.once(f"{left_out} {what} of {spec.split} were evaluated: left out.")
     if len(free) < settings.batch:
         raise LdmError(
             f"{spec.split} has {len(free)} {what} to learn from, fewer than a batch.",
@@ -559,11 +541,12 @@ def _pool(
     size = settings.pool or len(free)
     if len(free) < size:
         more = "" if all_kinds else f" of {spec.kind}"
-        remarks.append(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
-    if size >= len(free):
-        return tuple(free), remarks
-    chosen = selection.even([(task.id, "") for task in free], size, spec.seed)
-    return tuple(free[place] for place in chosen), remarks
+        runtime.once(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
+    if size < len(free):
+        drawn = selection.even([(task.id, "") for task in free], size, spec.seed)
+        free = [free[place] for place in drawn]
+    spec = replace(spec, pool=tuple(task.id for task in free))
+    return Member(spec, tuple(free), protocol(env, spec.split, free))
 
 
 def _subject(spec: OptimisePlan) -> tuple[str, ...]:
