@@ -248,10 +248,6 @@ class Outcome:
         return self.value < 0
 
 
-#: The outcome of most recorded trajectories: full reward, without exploration.
-FULL_OUTCOME = Outcome(1.0, 1.0)
-
-
 @dataclass(frozen=True, slots=True)
 class StateActionTuple:
     """⟨goal, history, observation → action⟩ with its provenance (LDM² Eq. 1).

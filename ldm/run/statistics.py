@@ -109,11 +109,6 @@ class Aggregate:
     figures: Mapping[str, float | None]
     measures: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def errors(self) -> int:
-        """Episodes that ended in an error."""
-        return int(self.figures["errors"] or 0)
-
     def as_data(self) -> dict[str, Any]:
         """Return JSON values, with figures and measures beside the others."""
         data = asdict(self)

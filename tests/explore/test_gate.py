@@ -36,7 +36,7 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.run.engine import Session
 from ldm.runs import Manifest, Run, create
-from ldm.types import FULL_OUTCOME, History, Task, Trajectory
+from ldm.types import History, Outcome, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.explore.conftest import DEPTH, KNOWN, SHED, opened, solved
 from tests.reason.scripted import Reply, Scripted
@@ -159,7 +159,7 @@ class TestPractice:
         assert {batch.id for batch in learnt.batches} == {row.batch for row in practice(learnt)}
         assert not {b.id for b in learnt.batches} & {b.id for b in present}
         assert all(
-            row.tuple.outcome == FULL_OUTCOME
+            row.tuple.outcome == Outcome(1.0, 1.0)
             for row in practice(learnt)
             if row.tuple.origin == "agent"
         )

@@ -19,7 +19,7 @@ from ldm.memory.lessons import empty
 from ldm.memory.packs import export
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import FULL_OUTCOME, Outcome
+from ldm.types import Outcome
 from tests.embedder import BagOfWords
 from tests.memory.stored import Change, in_array, in_column, in_manifest, joined, parts_of
 from tests.memory.test_building import make
@@ -256,7 +256,7 @@ class TestWriting:
         assert row in again.rows
         assert generation.digest == again.record.digest
         others = (
-            replace(row, tuple=replace(failed, outcome=FULL_OUTCOME)),
+            replace(row, tuple=replace(failed, outcome=Outcome(1.0, 1.0))),
             replace(row, tuple=replace(failed, outcome=None)),
             replace(row, tuple=replace(failed, time=3.0)),
             replace(row, tuple=replace(failed, scope=(("tenant", "a"),))),

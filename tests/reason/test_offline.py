@@ -16,7 +16,7 @@ from ldm.reason.indexing import cluster
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.relevance import learn
 from ldm.reason.vocabulary import Lesson
-from ldm.types import FULL_OUTCOME, History, Outcome, Past, Recall
+from ldm.types import History, Outcome, Past, Recall
 from tests.embedder import BagOfWords
 from tests.processes import printed
 from tests.reason.scripted import a_recall
@@ -272,7 +272,7 @@ class TestOutcomes:
         return [p.action for p in UNTAUGHT.propose(self.STATE, recalls, 4).proposals]
 
     def test_full_and_unknown_ones_change_nothing(self) -> None:
-        full = [with_outcome(recall, FULL_OUTCOME) for recall in RECALLS]
+        full = [with_outcome(recall, Outcome(1.0, 1.0)) for recall in RECALLS]
         assert UNTAUGHT.act(self.STATE, full) == UNTAUGHT.act(self.STATE, RECALLS)
         assert UNTAUGHT.propose(self.STATE, full, 4) == UNTAUGHT.propose(self.STATE, RECALLS, 4)
         assert UNTAUGHT.agree(self.STATE, full) == UNTAUGHT.agree(self.STATE, RECALLS)

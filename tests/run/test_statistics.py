@@ -92,7 +92,7 @@ class TestTheSummary:
         ]
         summary = summarize(results)
         overall = summary.overall
-        assert (overall.episodes, overall.errors, overall.success_rate) == (4, 1, 0.5)
+        assert (overall.episodes, overall.figures["errors"], overall.success_rate) == (4, 1, 0.5)
         assert overall.finished_rate == pytest.approx(2 / 3)
         figures = {"mean_steps": 11.0, "invalid": 3, "trials": 2, "calls": 3, "seconds": 2}
         assert {n: overall.figures[n] for n in figures} == pytest.approx(figures)
@@ -102,7 +102,7 @@ class TestTheSummary:
 
     def test_where_all_failed_no_mean_is_of_the_others(self) -> None:
         overall = summarize([result(0, False, error="Traceback …")]).overall
-        assert (overall.episodes, overall.errors) == (1, 1)
+        assert (overall.episodes, overall.figures["errors"]) == (1, 1)
         assert (overall.success_rate, overall.mean_score) == (0.0, 0.0)
         assert overall.interval == pytest.approx((0.0, 0.975))
         assert overall.finished_rate is None
