@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ldm.errors import LdmError, WorkerDied
 from ldm.parallel import Record, Worker, WorkerFactory, collect_seldom, interruptible
+from ldm.text import last_line
 from ldm.version import __version__
 
 #: The address that starts Ray on this machine.
@@ -253,5 +254,4 @@ def _keep_off_standard_output() -> None:
 
 def _last_line(error: Exception) -> str:
     """Return the last line of Ray's error, which says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:300] if lines else type(error).__name__
+    return last_line(str(error)).strip()[:300] or type(error).__name__

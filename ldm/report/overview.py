@@ -10,7 +10,6 @@ times.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +30,7 @@ from ldm.run.grid import labels
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.results import Report, lines
 from ldm.run.statistics import COLUMNS, Summary, rate_interval, summarize
+from ldm.text import shared
 from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory
 
 Json = dict[str, Any]
@@ -386,7 +386,7 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
         texts, messages = list[str](), list[list[Any]]()
         for message, earlier in zip(call.request.messages, chain(before, repeat("")), strict=False):
             texts.append(cut(message.content))
-            same = _shared(texts[-1], earlier)
+            same = shared(texts[-1], earlier)
             messages.append([message.role, same, texts[-1][same:]])
         data.append(
             {
@@ -403,12 +403,6 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
         )
         before = texts
     return data
-
-
-def _shared(text: str, other: str) -> int:
-    """Return the number of leading characters that two texts share."""
-    lengths = range(1, min(len(text), len(other)) + 1)
-    return bisect_left(lengths, True, key=lambda length: text[:length] != other[:length])
 
 
 def _trial(run: ReadRun, episode: RecordedEpisode, place: int, numbers: Mapping[str, int]) -> Json:
