@@ -148,7 +148,7 @@ class Session:
         """Process items with several workers."""
         if not isinstance(self.backend, str):
             build = partial(_built, self.build, worker)
-            self.backend.map(build, items, workers=self.workers, on_result=on_result)
+            self.backend(build, items, workers=self.workers, on_result=on_result)
             return
         spread, setup = parallel.map_in_processes, self.build
         if self.backend == "threads":
