@@ -346,21 +346,15 @@ def settled(spec: Evaluate) -> Evaluate:
 def check_models(specs: Iterable[Evaluate], runtime: Runtime) -> None:
     """Raise LdmError if an agent needs a model and none is named; tell of one that is not used."""
     for spec in {(spec.agent.name, spec.models): spec for spec in specs}.values():
-        _check_model(spec, runtime)
-
-
-def _check_model(spec: Evaluate, runtime: Runtime) -> None:
-    models, agent = spec.typed("models"), builders.agent_of(spec)
-    if notice := agent.notice(spec.typed("agent")):
-        runtime.message(notice)
-    if not builders.roles(spec):
-        if "reasoner" in agent.needs:
+        models, agent, name = spec.typed("models"), builders.agent_of(spec), spec.agent.name
+        if notice := agent.notice(spec.typed("agent")):
+            runtime.message(notice)
+        if builders.roles(spec):
+            if not models.configured:
+                raise LdmError(f"The agent {name} needs an LLM, and none is configured.", NO_MODEL)
+            if not models.replay:
+                runtime.connection()
+        elif "reasoner" in agent.needs:
             runtime.once("No LLM configured; using the offline reasoner.")
         elif models.configured:
-            runtime.message(f"The agent {spec.agent.name} uses no LLM; ignoring the model options.")
-        return
-    if not models.configured:
-        name = spec.agent.name
-        raise LdmError(f"The agent {name} needs an LLM, and none is configured.", NO_MODEL)
-    if not models.replay:
-        runtime.connection()
+            runtime.message(f"The agent {name} uses no LLM; ignoring the model options.")
