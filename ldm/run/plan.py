@@ -247,10 +247,7 @@ def _planned(
     """
     planned: dict[tuple[str, int, int], Evaluate] = {}
     empty: dict[object, Evaluate] = {}
-    folders: dict[tuple[str, int], OptimisePlan] = {}
     for spec in specs:
-        folders.setdefault((spec.variant, spec.repeat), spec)
-    for spec in folders.values():
         settings = spec.typed("plan")
         options = settings.evaluated()
         for iteration in evaluation.iterations(settings.iterations):
