@@ -26,8 +26,9 @@ from ldm.files import open_own
 from ldm.llm.models import ModelOptions, Models, listed
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, roles
+from ldm.run.grid import SAMPLE
 from ldm.run.runtime import Playing, Runtime
-from ldm.run.selection import select
+from ldm.run.selection import even, select
 from ldm.runs import Manifest, Run, create, differences, open_run
 from ldm.types import Task
 
@@ -341,12 +342,12 @@ class Experiment(Generic[S, Outcome, Result]):
         """Return the result of all members' outcomes."""
         raise NotImplementedError
 
-    def sample(self, member: Member[S], places: Sequence[int]) -> list[Any]:
-        """Process some of the items, and return all records of the run."""
+    def sample(self, member: Member[S]) -> list[Any]:
+        """Process a few of the items, and return all records of the run."""
         with self.at_work(member) as session:
-            items = self.items(member, session)
-            first_turn = next(self.turns(items, {}))
-            chosen = sorted({*places, *member.run.recorded(self.record)})
+            first_turn = next(self.turns(self.items(member, session), {}))
+            few: list[int] = even([(task.id, task.kind) for task in member.tasks], SAMPLE)
+            chosen = sorted({*few, *member.run.recorded(self.record)})
             some = {place: first_turn[place] for place in chosen}
             return session.map(self.worker, lambda done: iter([some]), self.record)
 
@@ -355,7 +356,7 @@ class Experiment(Generic[S, Outcome, Result]):
 
         Raises LdmError if no model is called.
         """
-        if not any(map(self.roles, self.members)):
+        if not any(roles(member.spec) for member in self.members):
             discard(self.members)
             noun = self.members[0].spec.noun
             raise LdmError(f"No model is called, so {noun} costs nothing.", "")
@@ -366,37 +367,27 @@ class Experiment(Generic[S, Outcome, Result]):
         """Process a few items; yield lines on the cost of all."""
         raise NotImplementedError
 
-    def roles(self, member: Member[S]) -> tuple[str, ...]:
-        """Return the roles whose models are called."""
-        return roles(member.spec)
-
     @contextmanager
     def at_work(self, member: Member[S]) -> Iterator[Session]:
         """Yield a session for a member, with its models, workers and lock."""
-        runtime, models = self.runtime, None
-        build: Any = self.builder(member.spec, runtime.cache, runtime.embeddings)
-        calls = bool(self.roles(member))
-        workers = runtime.workers_for(member.models.in_flight if calls else None)
-        backend: parallel.Backend = "threads" if calls else runtime.backend_for_workers()
+        runtime, options, called = self.runtime, member.models, roles(member.spec)
+        workers = runtime.workers_for(options.in_flight if called else None)
+        backend: parallel.Backend = "threads" if called else runtime.backend_for_workers()
+        build = self.builder(member.spec, runtime.cache, runtime.embeddings)
+        session = Session(member.run, build, workers, backend, self.resume_command)
         try:
             with ExitStack() as stack:
-                if calls:
+                if called:
                     check_backend(runtime)
-                    if member.new and not member.models.replay:
-                        server = runtime.connection().display_url
-                        called = listed(member.models.of(self.roles(member)))
-                        runtime.once(f"Models at {server}: {called}.")
-                    directory, message = member.run.directory, runtime.message
-                    made = Models(
-                        member.models, runtime.connection, directory, message, " in this run"
-                    )
-                    models = stack.enter_context(made)
-                    build = partial(build, models)
-                elif not isinstance(backend, str):
-                    build = build.carrying()
-                session = Session(member.run, build, workers, backend, self.resume_command)
-                if models is not None:
+                    if member.new and not options.replay:
+                        server, names = runtime.connection().display_url, options.of(called)
+                        runtime.once(f"Models at {server}: {listed(names)}.")
+                    place, message = member.run.directory, runtime.message
+                    models = Models(options, runtime.connection, place, message, " in this run")
+                    session.build = partial(build, stack.enter_context(models))
                     session.paid = models.paid
+                elif not isinstance(backend, str):
+                    session.build = build.carrying()
                 yield stack.enter_context(session.working())
         except STOPPED:
             raise

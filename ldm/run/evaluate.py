@@ -17,7 +17,7 @@ from ldm.memory.lessons import Contents
 from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, protocol, recorded_spec
-from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
+from ldm.run.grid import Grid, cost_lines, label, labels, repeated, say_limits, subject
 from ldm.run.results import Report, gains
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Runtime
@@ -159,7 +159,8 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
     ) -> Iterator[Mapping[int, tuple[int, Task, int]]]:
         """Yield all tasks, then those whose episodes ended in an error."""
         yield {index: (index, task, 1) for index, task in enumerate(items)}
-        again = [index for index in sorted(done) if done[index].to_repeat]
+        broken = [index for index in sorted(done) if done[index].result.end == "error"]
+        again = [index for index in broken if done[index].attempt < runner.ATTEMPTS]
         yield {index: (index, items[index], runner.ATTEMPTS) for index in again}
 
     def label(self, member: Member[Evaluate]) -> str:
@@ -196,15 +197,14 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
         firsts = [self.members[group[0]] for group in groups]
         names = labels([member.spec for member in firsts])
         for member, name, group in zip(firsts, names, groups, strict=True):
-            if not self.roles(member):
+            if not builders.roles(member.spec):
                 yield f"{name} calls no model, so it costs nothing."
                 continue
-            tasks = [(task.id, task.kind) for task in member.tasks]
-            played = self.sample(member, selection.even(tasks, SAMPLE))
-            usages = [one.result.usage for one in played]
+            usages = [one.result.usage for one in self.sample(member)]
             if len(groups) > 1:
                 yield f"{name}:"
-            yield from cost_lines(usages, len(tasks) * len(group), member.models, "tasks")
+            total = len(member.tasks) * len(group)
+            yield from cost_lines(usages, total, member.models, "tasks")
 
 
 def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> list[Evaluations]:

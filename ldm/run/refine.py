@@ -30,10 +30,10 @@ from ldm.reason.vocabulary import Lesson
 from ldm.run import builders, engine
 from ldm.run.builders import ExplorerBuilder
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
-from ldm.run.grid import SAMPLE, cost_lines
+from ldm.run.grid import cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runtime import Runtime, counting
-from ldm.run.selection import check_leakage, even, select, training_split, with_data
+from ldm.run.selection import check_leakage, select, training_split, with_data
 from ldm.run.statistics import bootstrap
 from ldm.runs import Run, evaluated_leak_keys, list_runs
 from ldm.text import counted, short
@@ -224,9 +224,8 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     def costs(self) -> Iterator[str]:
         """Explore a few goals; yield lines on the cost of all."""
         (member,) = self.members
-        goals = [(task.id, task.kind) for task in member.tasks]
-        usages = [one.usage for one in self.sample(member, even(goals, SAMPLE))]
-        yield from cost_lines(usages, len(goals), member.models, "goals")
+        usages = [one.usage for one in self.sample(member)]
+        yield from cost_lines(usages, len(member.tasks), member.models, "goals")
         if member.spec.typed("gate").gate == "on":
             yield "The gate comes on top: it plays each goal without and with what is added."
 

@@ -38,11 +38,6 @@ class Played:
     trajectories: tuple[Trajectory, ...]
     attempt: int = 1
 
-    @property
-    def to_repeat(self) -> bool:
-        """Return whether the episode ended in an error and is to be played again."""
-        return self.result.end == "error" and self.attempt < ATTEMPTS
-
 
 class Player:
     """Play tasks; the worker of an evaluation."""
