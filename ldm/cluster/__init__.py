@@ -100,13 +100,6 @@ class RayCluster:
         return ray
 
 
-@dataclass(frozen=True)
-class _Raised:
-    """An error raised by an item's processing, as a value."""
-
-    error: BaseException
-
-
 class _Slot:
     """A worker on some node; as an actor, it starts once Ray has a processor for it."""
 
@@ -132,7 +125,7 @@ class _Slot:
                 threadpool_limits(1)  # what was loaded before the variables were set
             return self._worker(item)
         except Exception as error:
-            return _Raised(error)
+            return error
 
 
 class _Map:
@@ -196,8 +189,8 @@ class _Map:
                 f"A worker of the Ray cluster failed: {_last_line(error)}",
                 "Are ldm and the packages that it needs installed on all nodes?",
             ) from error
-        if isinstance(answer, _Raised):
-            raise answer.error
+        if isinstance(answer, Exception):
+            raise answer
         if index is None and answer != __version__:
             raise LdmError(
                 f"A node of the Ray cluster has ldm {answer}, this machine {__version__}.",
