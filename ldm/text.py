@@ -142,6 +142,14 @@ def read_bytes(path: Path, *, most: int = MAX_LENGTH) -> bytes:
         return file.read(most + 1).removeprefix(codecs.BOM_UTF8)
 
 
+def decoded(content: bytes, path: Path) -> str:
+    """Return the text of a file. Raises LdmError if its content is not in UTF-8."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
+
+
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield (line number from 1, bytes) of each line that is not blank, without a byte order mark.
 

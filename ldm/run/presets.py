@@ -26,7 +26,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import metadata_of
 from ldm.errors import LdmError, did_you_mean
 from ldm.run.results import Report, percent, span
-from ldm.text import read_bytes
+from ldm.text import decoded, read_bytes
 from ldm.types import stable_hash
 
 #: In per cent, as printed in the paper.
@@ -386,11 +386,9 @@ def read(path: Path) -> Preset:
     content = read_bytes(path, most=MOST_BYTES)
     if len(content) > MOST_BYTES:
         raise LdmError(f"{path} is longer than {MOST_BYTES // 2**20} MB.", GUIDE)
+    text = decoded(content, path)
     try:
-        text = content.decode()
         data = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
     except RecursionError as error:
         raise LdmError(f"{path} is nested too deeply.", GUIDE) from error
     except ValueError as error:  # of TOML, or a number of too many digits
