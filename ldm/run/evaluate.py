@@ -129,7 +129,32 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
     @classmethod
     def check(cls, spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
-        return check(spec, runtime)
+        """Return the evaluation of a spec with its generation, tasks and protocol; write nothing.
+
+        Raises LdmError if something does not fit, LeakageError if a task is also a source of the
+        memory or of the agent's demonstrations.
+        """
+        agent, options = builders.agent_of(spec), spec.typed("agent")
+        with closing(builders.build_environment(spec.env, runtime.cache)) as env:
+            agent.check(env.card, options)
+            tasks = selection.select(
+                env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks
+            )
+            selection.check_examples(agent, options, env.card.name, tasks)
+            sources = {task.id: task.source for task in tasks if task.source}
+            facts: dict[str, Any] = {SOURCES: sources} if sources else {}
+            if "memory" in builders.agent_needs(spec):
+                contents = inspect(spec.memory, env.card.name, spec.generation)
+                selection.check_leakage(contents.sources(), tasks)
+                _check_hidden(spec, contents)
+                spec = builders.recalling(spec, contents.generation)
+                facts[REMEMBERED] = asdict(memory_facts(contents))
+            elif spec.without_tuples or spec.without_trajectories:
+                raise LdmError(
+                    f"The agent {spec.agent.name} recalls no tuples, so none can be left out.",
+                    "Leave out --without-tuples and --without-trajectories.",
+                )
+            return Member(spec, tasks, protocol(env, spec.split, tasks), facts)
 
     @classmethod
     def resume(cls, name: str, models: Section, runtime: Runtime) -> Evaluations:
@@ -272,7 +297,7 @@ def prepare(
     specs = [settled(spec) for spec in specs]
     check_models(specs, runtime)
     # A named generation may be the newest, which is evaluated once.
-    distinct = {one.spec: one for one in (check(spec, runtime) for spec in specs)}
+    distinct = {one.spec: one for one in (Evaluations.check(spec, runtime) for spec in specs)}
     first, *others = alike(list(distinct.values()), runtime)
     first = replace(first, facts={**(facts or {}), **first.facts})
     return started([first, *others], runtime)
@@ -282,35 +307,6 @@ def started(checked: Sequence[Member[Evaluate]], runtime: Runtime) -> Evaluation
     """Write the runs of checked evaluations."""
     say_limits([one.spec for one in checked], runtime)
     return Evaluations(engine.start(checked, subject, runtime), runtime)
-
-
-def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
-    """Return the evaluation of a spec with its generation, tasks and protocol; write nothing.
-
-    Raises LdmError if something does not fit, LeakageError if a task is also a source of the memory
-    or of the agent's demonstrations.
-    """
-    agent, options = builders.agent_of(spec), spec.typed("agent")
-    with closing(builders.build_environment(spec.env, runtime.cache)) as env:
-        agent.check(env.card, options)
-        tasks = selection.select(
-            env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks
-        )
-        selection.check_examples(agent, options, env.card.name, tasks)
-        sources = {task.id: task.source for task in tasks if task.source}
-        facts: dict[str, Any] = {SOURCES: sources} if sources else {}
-        if "memory" in builders.agent_needs(spec):
-            contents = inspect(spec.memory, env.card.name, spec.generation)
-            selection.check_leakage(contents.sources(), tasks)
-            _check_hidden(spec, contents)
-            spec = builders.recalling(spec, contents.generation)
-            facts[REMEMBERED] = asdict(memory_facts(contents))
-        elif spec.without_tuples or spec.without_trajectories:
-            raise LdmError(
-                f"The agent {spec.agent.name} recalls no tuples, so none can be left out.",
-                "Leave out --without-tuples and --without-trajectories.",
-            )
-        return Member(spec, tasks, protocol(env, spec.split, tasks), facts)
 
 
 def _check_hidden(spec: Evaluate, contents: Contents) -> None:

@@ -18,7 +18,7 @@ from ldm.memory import generations, inspect
 from ldm.records import plain
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member
-from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
+from ldm.run.evaluate import Evaluations, check_models, resolve, settled, started
 from ldm.run.grid import Grid, settings_of, with_options
 from ldm.run.presets import PRESET, Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
@@ -253,7 +253,7 @@ def _checked(resolved: ResolvedPreset, runtime: Runtime) -> list[Member[Evaluate
         missing.append(error)
     for spec in resolved.specs:
         try:
-            checked.append(check(settled(spec), runtime))
+            checked.append(Evaluations.check(settled(spec), runtime))
         except LdmError as error:
             missing.append(error)
     specs = [one.spec for one in checked]
