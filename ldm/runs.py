@@ -83,10 +83,14 @@ class Run:
         return self.directory / PARTS
 
     @property
+    def result(self) -> Path:
+        """Return the file that a finished run has."""
+        return self.directory / RESULTS.get(self.manifest.command, "")
+
+    @property
     def is_finished(self) -> bool:
         """Return whether all items are recorded and merged."""
-        result = RESULTS.get(self.manifest.command)
-        return result is not None and (self.directory / result).is_file()
+        return self.result.is_file()
 
     @property
     def resume_command(self) -> str:

@@ -235,8 +235,8 @@ class Experiment(Generic[S, Outcome, Result]):
     """Carry out runs one after the other, each of which names the next one.
 
     resume_with: the command that resumes all, if it is not that of the first run.
-    spec: the type of experiment. builder: returns the value from which `worker` is made. record,
-    file: the type of the worker's records, and the file that holds them in the end.
+    spec: the type of experiment. builder: returns the value from which `worker` is made. record:
+    the type of the worker's records.
     """
 
     members: tuple[Member[S], ...]
@@ -247,7 +247,6 @@ class Experiment(Generic[S, Outcome, Result]):
     builder: ClassVar[type[Builder[Any]]]
     worker: ClassVar[type[Any]]
     record: ClassVar[type[Any]]
-    file: ClassVar[str]
 
     @classmethod
     def check(cls, spec: S, runtime: Runtime) -> Member[S]:
@@ -322,14 +321,12 @@ class Experiment(Generic[S, Outcome, Result]):
 
     def finished(self, run: Run) -> list[Any] | None:
         """Return the records of a finished run, or None if it is unfinished."""
-        path = run.directory / self.file
-        return records.read(path, self.record) if path.is_file() else None
+        return records.read(run.result, self.record) if run.is_finished else None
 
     def keep(self, member: Member[S], items: Any, known: Sequence[Any]) -> None:
         """Write the records of all items, which finishes the run."""
-        path = member.run.directory / self.file
-        with writing(path):
-            records.write(path, known)
+        with writing(member.run.result):
+            records.write(member.run.result, known)
 
     def reopen(self, run: Run) -> None:
         """Reopen a finished run, so that items that ended in an error are repeated."""

@@ -125,7 +125,6 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
     builder = builders.PlayerBuilder
     worker = runner.Player
     record = runner.Played
-    file = runner.EPISODES
 
     @classmethod
     def check(cls, spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:

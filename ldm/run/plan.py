@@ -17,7 +17,7 @@ from typing import Any
 
 from ldm import records
 from ldm.agents.autoplan import AutoPlanAgent, optimiser
-from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item, published_settings
+from ldm.agents.autoplan.optimiser import Collector, Item, published_settings
 from ldm.agents.autoplan.plans import ALL, Experience, Iteration, PlanFile, path_of, write
 from ldm.config import Evaluate, OptimisePlan, Section, written
 from ldm.envs import EnvironmentBase, load_env
@@ -371,7 +371,6 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
     builder = AttemptBuilder
     worker = Collector
     record = Experience
-    file = ITERATIONS
 
     @classmethod
     def check(cls, spec: OptimisePlan, runtime: Runtime) -> Member[OptimisePlan]:
@@ -398,10 +397,9 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         return " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
 
     def finished(self, run: Run) -> list[Experience] | None:
-        path = run.directory / ITERATIONS
-        if not path.is_file():
+        if not run.is_finished:
             return None
-        return [e for iteration in records.read(path, Iteration) for e in iteration.experiences]
+        return [one for each in records.read(run.result, Iteration) for one in each.experiences]
 
     def keep(
         self,
@@ -409,14 +407,13 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         items: optimiser.Optimisation,
         known: Sequence[Experience],
     ) -> None:
-        path = member.run.directory / ITERATIONS
-        with writing(path):
-            records.write(path, items.lines())
+        with writing(member.run.result):
+            records.write(member.run.result, items.lines())
 
     def finish(
         self, member: Member[OptimisePlan], session: Session, known: Sequence[Experience]
     ) -> OptimisedPlan:
-        return _written(member, records.read(member.run.directory / ITERATIONS, Iteration))
+        return _written(member, records.read(member.run.result, Iteration))
 
     def result(self, outcomes: Sequence[OptimisedPlan]) -> OptimisedPlans:
         plans, first = tuple(outcomes), self.members[0]
@@ -450,9 +447,8 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
 
     def _first_iteration(self, member: Member[OptimisePlan]) -> Iteration:
         """Make the first iteration, the rewriting of the plan included."""
-        path = member.run.directory / ITERATIONS
-        if path.is_file():
-            return records.read(path, Iteration)[0]
+        if member.run.is_finished:
+            return records.read(member.run.result, Iteration)[0]
         with self.at_work(member) as session:
             first = optimiser.Optimisation(session.setup(), member.tasks, 1)
             session.map(Collector, first.turns, Experience)
@@ -470,8 +466,10 @@ def prepare(
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, runtime.cache)) as env:
         specs = [_settled(one, env.card) for one in grid.specs(spec, lambda: _kinds(env, spec))]
-        used = evaluated_leak_keys(runtime.runs, spec.env.name)
-        checked = [_with_pool(one, env, used, runtime) for one in specs]
+        used, remarks = evaluated_leak_keys(runtime.runs, spec.env.name), list[str]()
+        checked = [_with_pool(one, env, used, remarks) for one in specs]
+    for remark in remarks:
+        runtime.once(remark)
     if evaluation is not None:
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
@@ -516,12 +514,12 @@ def _kinds(env: Environment, spec: OptimisePlan) -> list[str]:
 
 
 def _with_pool(
-    spec: OptimisePlan, env: Environment, used: frozenset[str], runtime: Runtime
+    spec: OptimisePlan, env: Environment, used: frozenset[str], remarks: list[str]
 ) -> Member[OptimisePlan]:
     """Return a spec with the tasks that its batches are drawn from, of its kind.
 
-    used: the tasks of evaluations, which are left out. A pool of all kinds is drawn regardless of
-    kinds.
+    used: the tasks of evaluations, which are left out. remarks: receives those for the user. A pool
+    of all kinds is drawn regardless of kinds.
     """
     settings = spec.typed("plan")
     all_kinds = spec.kind == ALL
@@ -529,7 +527,7 @@ def _with_pool(
     free = [task for task in tasks if task.leak_key not in used]
     what = "tasks" if all_kinds else f"{spec.kind} tasks"
     if left_out := len(tasks) - len(free):
-        runtime.once(f"{left_out} {what} of {spec.split} were evaluated: left out.")
+        remarks.append(f"{left_out} {what} of {spec.split} were evaluated: left out.")
     if len(free) < settings.batch:
         raise LdmError(
             f"{spec.split} has {len(free)} {what} to learn from, fewer than a batch.",
@@ -538,7 +536,7 @@ def _with_pool(
     size = settings.pool or len(free)
     if len(free) < size:
         more = "" if all_kinds else f" of {spec.kind}"
-        runtime.once(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
+        remarks.append(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
     if size < len(free):
         drawn = selection.even([(task.id, "") for task in free], size, spec.seed)
         free = [free[place] for place in drawn]

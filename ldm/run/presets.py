@@ -333,7 +333,7 @@ class Preset:
         """Raise LdmError for an option of building or refining its memory that does not fit."""
         own = self.content
         config.load(config.Build, own.build, where=f"{self.file}:build")
-        refining = config.merge(config.Refine, {"env": {"name": self.env}}, own.refine)
+        refining = config.merge(config.Refine, {"env": self.env}, own.refine)
         refinement = config.load(config.Refine, refining, where=f"{self.file}:refine")
         for name in config.Refine.sections():
             with self._naming(f"refine.{name}"):
@@ -433,9 +433,8 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
     if len(fitting) == 1:
         chosen = fitting[0]
         config.ENV_SECTION.load(chosen.env, recorded=env != chosen.env)
-        name_of_env = chosen.env if stage == "build" else {"name": chosen.env}
         owner = config.Build if stage == "build" else config.Refine
-        return config.merge(owner, {"env": name_of_env}, getattr(chosen.content, stage))
+        return config.merge(owner, {"env": chosen.env}, getattr(chosen.content, stage))
     if not known:
         raise LdmError(
             f"The preset {name!r} does not say how a memory is made.",

@@ -19,7 +19,7 @@ from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
 from ldm.errors import LdmError
 from ldm.explore.gate import Verdict, judge
-from ldm.explore.refine import TREES, ExplorationSetup, ExploredGoal, Explorer
+from ldm.explore.refine import ExplorationSetup, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
 from ldm.explore.tree import Position, Positions
 from ldm.memory import FormationOptions, extend, generations, inspect
@@ -179,7 +179,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     builder = builders.ExplorerBuilder
     worker = Explorer
     record = ExploredGoal
-    file = TREES
 
     @classmethod
     def check(cls, spec: Refine, runtime: Runtime) -> Member[Refine]:
