@@ -60,23 +60,21 @@ class Option:
 class Of:
     """The declaration of a section's options.
 
-    options: the dataclass as "package.module:Class"; "" if the section's name decides, which is
-    looked up in the registry `ldm.<registry>`.
+    options: the dataclass as "package.module:Class", or if the section's name decides, what loads
+    the class that has the options. registry: the command that lists such classes.
     """
 
-    options: str = ""
+    options: str
     registry: Literal["", "agents", "envs"] = ""
 
     def load(self, name: str = "", *, recorded: bool = False) -> type[Any]:
         """Return the dataclass of options. Raises LdmError for an unknown name."""
-        if self.registry:
-            load_named = importlib.import_module(f"ldm.{self.registry}")
-            loader = getattr(load_named, f"load_{self.registry.removesuffix('s')}")
-            options: type[Any] = loader(name, recorded=recorded).Options
-            return options
         module, _, attribute = self.options.partition(":")
-        declared: type[Any] = getattr(importlib.import_module(module), attribute)
-        return declared
+        declared: Any = getattr(importlib.import_module(module), attribute)
+        options: type[Any] = declared
+        if self.registry:
+            options = declared(name, recorded=recorded).Options
+        return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +159,8 @@ else:
 #: Defaults of sections.
 NO_OPTIONS, LDM = SectionField(), SectionField(DEFAULT_AGENT)
 
-AGENT_SECTION = Of(registry="agents")
-ENV_SECTION = Of(registry="envs")
+AGENT_SECTION = Of("ldm.agents:load_agent", "agents")
+ENV_SECTION = Of("ldm.envs:load_env", "envs")
 MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
 
 #: Options of several experiments.

@@ -65,25 +65,10 @@ WorkerFactory = Callable[[], Worker[T, R]]
 Stage = Callable[..., list[Any]]
 
 
-class Cluster(Protocol):
-    """Machines on which items may be processed: `ldm.cluster.RayCluster`."""
-
-    def map(
-        self,
-        build: WorkerFactory[T, R],
-        items: Sequence[T],
-        *,
-        workers: int,
-        on_result: Callable[[R], None],
-    ) -> None:
-        """Process items as `map_in_processes` does; workers must not write persistent files.
-
-        workers: 0 for as many as fit.
-        """
-
-
-#: Where items are processed: by processes or threads of this machine, or on others.
-Backend = Literal["processes", "threads"] | Cluster
+#: Where items are processed: by processes or threads of this machine, or by a function with the
+#: parameters of `map_in_processes` on other machines, where workers write no persistent files;
+#: `workers` may then be 0, for as many as fit: `ldm.cluster.RayCluster.map`.
+Backend = Literal["processes", "threads"] | Callable[..., None]
 
 
 def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency: int) -> list[V]:

@@ -1,8 +1,8 @@
 """The files of a run.
 
-A run lives in `runs/<id>/`: `run.json` holds all that determines it, workers append one line per
-item to files of their own in `parts/`, and the owner of the run merges them in order once all are
-there. A killed process loses at most the line being written; resuming skips what is recorded.
+A run lives in `runs/<id>/`: `run.json` holds all that determines it, the process that works on it
+appends one line per item to a file in `parts/`, and merges them in order once all are there. A
+killed process loses at most the line being written; resuming skips what is recorded.
 """
 
 from __future__ import annotations
@@ -83,10 +83,14 @@ class Run:
         return self.directory / PARTS
 
     @property
+    def result(self) -> Path:
+        """Return the file that a finished run has."""
+        return self.directory / RESULTS.get(self.manifest.command, "")
+
+    @property
     def is_finished(self) -> bool:
         """Return whether all items are recorded and merged."""
-        result = RESULTS.get(self.manifest.command)
-        return result is not None and (self.directory / result).is_file()
+        return self.result.is_file()
 
     @property
     def resume_command(self) -> str:

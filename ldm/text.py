@@ -17,6 +17,7 @@ import stat
 import threading
 import unicodedata
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -139,6 +140,14 @@ def read_bytes(path: Path, *, most: int = MAX_LENGTH) -> bytes:
     """
     with opened(path) as file:
         return file.read(most + 1).removeprefix(codecs.BOM_UTF8)
+
+
+def decoded(content: bytes, path: Path) -> str:
+    """Return the text of a file. Raises LdmError if its content is not in UTF-8."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -404,18 +413,18 @@ def _without_part(text: str, secret: str, start: int) -> str:
     place = text.find(window)
     while place >= 0:
         earlier, later = text[max(0, place - start) : place], text[place : place + len(secret)]
-        begin = place - _shared(earlier[::-1], secret[:start][::-1])
-        end = place + _shared(later, secret[start:])
+        begin = place - shared(earlier[::-1], secret[:start][::-1])
+        end = place + shared(later, secret[start:])
         if end - begin >= PART:
             text, end = text[:begin] + MARK + text[end:], begin + len(MARK)
         place = text.find(window, end)
     return text
 
 
-def _shared(one: str, other: str) -> int:
+def shared(one: str, other: str) -> int:
     """Return how many characters two texts share at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    lengths = range(1, min(len(one), len(other)) + 1)
+    return bisect_left(lengths, True, key=lambda length: one[:length] != other[:length])
 
 
 def redacted_json(text: str) -> str:

@@ -353,10 +353,7 @@ def listed_ids(named: str) -> tuple[str, ...]:
     path = Path(named)
     if not path.is_file():
         return listed_names(named)
-    try:
-        lines = text.read_bytes(path).decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
+    lines = text.decoded(text.read_bytes(path), path).splitlines()
     ids = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
     if ids and ids[0].startswith("{"):
         raise LdmError(

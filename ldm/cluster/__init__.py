@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ldm.errors import LdmError, WorkerDied
 from ldm.parallel import Record, Worker, WorkerFactory, collect_seldom, interruptible
+from ldm.text import last_line
 from ldm.version import __version__
 
 #: The address that starts Ray on this machine.
@@ -99,13 +100,6 @@ class RayCluster:
         return ray
 
 
-@dataclass(frozen=True)
-class _Raised:
-    """An error raised by an item's processing, as a value."""
-
-    error: BaseException
-
-
 class _Slot:
     """A worker on some node; as an actor, it starts once Ray has a processor for it."""
 
@@ -131,7 +125,7 @@ class _Slot:
                 threadpool_limits(1)  # what was loaded before the variables were set
             return self._worker(item)
         except Exception as error:
-            return _Raised(error)
+            return error
 
 
 class _Map:
@@ -195,8 +189,8 @@ class _Map:
                 f"A worker of the Ray cluster failed: {_last_line(error)}",
                 "Are ldm and the packages that it needs installed on all nodes?",
             ) from error
-        if isinstance(answer, _Raised):
-            raise answer.error
+        if isinstance(answer, Exception):
+            raise answer
         if index is None and answer != __version__:
             raise LdmError(
                 f"A node of the Ray cluster has ldm {answer}, this machine {__version__}.",
@@ -253,5 +247,4 @@ def _keep_off_standard_output() -> None:
 
 def _last_line(error: Exception) -> str:
     """Return the last line of Ray's error, which says what happened."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:300] if lines else type(error).__name__
+    return last_line(str(error)).strip()[:300] or type(error).__name__

@@ -26,28 +26,6 @@ from ldm.text import parse_json, read_bytes, read_lines
 from ldm.types import Step, Task, Trajectory, stable_hash
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfDescription:
-    """Fields of a recording that replace those of `Assumed`.
-
-    Other programs may use these names for other purposes: a value of another type is ignored.
-    """
-
-    env: Any = None
-    split: Any = None
-    kind: Any = None
-    score: Any = None
-
-
-def stated(assumed: Assumed, one: SelfDescription) -> Assumed:
-    """Return `assumed` with the values that a recording states."""
-    texts = {"env": one.env, "split": one.split, "kind": one.kind}
-    values: dict[str, Any] = {k: text for k, text in texts.items() if isinstance(text, str)}
-    if type(one.score) in (int, float) and 0 <= one.score <= 1:
-        values["score"] = float(one.score)
-    return replace(assumed, **values)
-
-
 @dataclass(frozen=True, slots=True)
 class Heard:
     """A text to the agent. call: the id of the call that it answers, or ""."""
@@ -276,15 +254,30 @@ class Message(Answered):
 
 
 @dataclass(frozen=True, slots=True)
-class Line(SelfDescription):
+class Line:
     """An episode in messages. ldm: the trajectory that they were written from, if it was ours.
 
-    conversation: what STATE-Bench and others call the messages.
+    conversation: what STATE-Bench and others call the messages. env, split, kind, score: replace
+    those of `Assumed`; other programs may use these names for other purposes, so that a value of
+    another type is ignored.
     """
 
     messages: tuple[Message, ...] = ()
     conversation: tuple[Message, ...] = ()
     ldm: Trajectory | None = None
+    env: Any = None
+    split: Any = None
+    kind: Any = None
+    score: Any = None
+
+
+def stated(assumed: Assumed, line: Line) -> Assumed:
+    """Return `assumed` with the values that a line states."""
+    texts = {"env": line.env, "split": line.split, "kind": line.kind}
+    values: dict[str, Any] = {k: text for k, text in texts.items() if isinstance(text, str)}
+    if type(line.score) in (int, float) and 0 <= line.score <= 1:
+        values["score"] = float(line.score)
+    return replace(assumed, **values)
 
 
 def detect(value: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -18,7 +18,7 @@ from typing import Any
 
 from ldm.envs.formats import NOTHING, Assumed, FieldError, located, parsed
 from ldm.interchange import chat
-from ldm.interchange.chat import SUFFIX, Acted, Heard, SelfDescription, call_text, each
+from ldm.interchange.chat import SUFFIX, Acted, Heard, call_text, each
 from ldm.records import Problem
 from ldm.types import Trajectory
 
@@ -101,9 +101,9 @@ def _trajectory(runs: Sequence[Line], assumed: Assumed) -> Trajectory:
     if final := _text(root.outputs or root.output):
         turns.append(Acted(final))
     numbers = [float(one) for one in values if type(one) in (int, float)]
-    scores = [one for one in numbers if 0 <= one <= 1]
-    described = SelfDescription(score=mean(scores) if scores else None)
-    return chat.trajectory(turns, chat.stated(assumed, described), "inputs", root.id)
+    if scores := [one for one in numbers if 0 <= one <= 1]:
+        assumed = replace(assumed, score=mean(scores))
+    return chat.trajectory(turns, assumed, "inputs", root.id)
 
 
 def _arguments(value: Any) -> Any:

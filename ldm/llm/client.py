@@ -297,7 +297,8 @@ class Client:
 
         Raises RunStopped if none can be set.
         """
-        most, needed = request.max_tokens, self.meter.limits.need_bounds
+        most, limits = request.max_tokens, self.meter.limits
+        needed = limits.usd is not None or limits.tokens is not None
         if needed and not capabilities.max_tokens:
             unbounded = errors.BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "

@@ -113,11 +113,6 @@ class CostLimits:
     tokens: int | None = None
     calls: int | None = None
 
-    @property
-    def need_bounds(self) -> bool:
-        """Whether the length of each reply must be bounded in its request."""
-        return self.usd is not None or self.tokens is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Account:

@@ -10,7 +10,6 @@ times.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +30,7 @@ from ldm.run.grid import labels
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.results import Report, lines
 from ldm.run.statistics import COLUMNS, Summary, rate_interval, summarize
+from ldm.text import shared
 from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory
 
 Json = dict[str, Any]
@@ -215,32 +215,28 @@ def curves(contents: Sequence[Content], names: Sequence[str]) -> list[Json]:
 
 
 def _over_settings(contents: Sequence[Content]) -> Iterator[Json]:
-    known = [
-        (content, content.summary, _settings_of(content.run.spec))
-        for content in contents
-        if isinstance(content.run.spec, Evaluate)
-    ]
-    names = sorted({name for _, _, values in known for name in values})
-    for name in names:
-        series: dict[tuple[Any, ...], list[list[float]]] = {}
-        for content, summary, values in known:
-            number = _number(values.get(name))
-            if number is None or summary is None or summary.overall.interval is None:
-                continue
-            rest = tuple(pair for pair in sorted(values.items()) if pair[0] != name)
-            rate = summary.overall.success_rate or 0.0
-            point = [number, rate, *summary.overall.interval]
-            series.setdefault((_rest_of(content.run.spec), rest), []).append(point)
-        lines = [
+    charts: dict[str, dict[tuple[Any, ...], list[list[float]]]] = {}
+    for content in contents:
+        spec, summary = content.run.spec, content.summary
+        if not isinstance(spec, Evaluate) or summary is None:
+            continue
+        overall, values = summary.overall, _settings_of(spec)
+        for name, value in values.items():
+            if (number := _number(value)) is not None:
+                rest = tuple(pair for pair in sorted(values.items()) if pair[0] != name)
+                line = charts.setdefault(name, {}).setdefault((_rest_of(spec), rest), [])
+                line.append([number, overall.success_rate or 0.0, *(overall.interval or ())])
+    for name, chart in sorted(charts.items()):
+        series = [
             {"name": _title(key), "points": sorted(points)}
-            for key, points in series.items()
+            for key, points in chart.items()
             if len({point[0] for point in points}) > 1
         ]
-        if lines:
-            yield {"over": name, "series": lines}
+        if series:
+            yield {"over": name, "series": series}
 
 
-def _settings_of(spec: Any) -> Mapping[str, str]:
+def _settings_of(spec: Evaluate) -> Mapping[str, str]:
     """Return the options of an evaluation's agent, and the generation of its memory."""
     values = {name: written(value) for name, value in spec.agent.given}
     if spec.memory_digest and spec.generation is not None:
@@ -248,15 +244,15 @@ def _settings_of(spec: Any) -> Mapping[str, str]:
     return values
 
 
-def _number(value: str | None) -> float | None:
+def _number(value: str) -> float | None:
     try:
-        number = float(value or "")
+        number = float(value)
     except ValueError:
         return None
     return number if math.isfinite(number) else None
 
 
-def _rest_of(spec: Any) -> tuple[Any, ...]:
+def _rest_of(spec: Evaluate) -> tuple[Any, ...]:
     """Return the values, beside options, that evaluations on one line share."""
     memory = spec.memory if spec.memory_digest else ""
     hidden = (spec.without_tuples, spec.without_trajectories)
@@ -386,7 +382,7 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
         texts, messages = list[str](), list[list[Any]]()
         for message, earlier in zip(call.request.messages, chain(before, repeat("")), strict=False):
             texts.append(cut(message.content))
-            same = _shared(texts[-1], earlier)
+            same = shared(texts[-1], earlier)
             messages.append([message.role, same, texts[-1][same:]])
         data.append(
             {
@@ -403,12 +399,6 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
         )
         before = texts
     return data
-
-
-def _shared(text: str, other: str) -> int:
-    """Return the number of leading characters that two texts share."""
-    lengths = range(1, min(len(text), len(other)) + 1)
-    return bisect_left(lengths, True, key=lambda length: text[:length] != other[:length])
 
 
 def _trial(run: ReadRun, episode: RecordedEpisode, place: int, numbers: Mapping[str, int]) -> Json:

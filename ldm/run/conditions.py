@@ -13,7 +13,7 @@ from ldm.run.builders import agent_of, card_of, option_names
 from ldm.run.engine import Member
 from ldm.run.runtime import Runtime
 from ldm.runs import Run
-from ldm.text import short
+from ldm.text import counted, short
 
 #: The option of agents that shows them the possible actions, and the environment's that lists them.
 ACTIONS = "admissible"
@@ -75,8 +75,7 @@ class Conditions:
         """Return the conditions in words."""
         words = ["possible actions listed" if self.actions_listed else "no possible actions listed"]
         if self.demonstrations is not None:
-            plural = "" if self.demonstrations == 1 else "s"
-            words.append(f"up to {self.demonstrations} demonstration{plural}")
+            words.append(f"up to {counted(self.demonstrations, 'demonstration')}")
         if self.memory is not None:
             words.append(f"a memory of {self.memory.tuples} tuples ({self.memory})")
         words.append(f"the model {self.model}" if self.models else "no model")

@@ -7,7 +7,6 @@ items, the worker and the result.
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -27,8 +26,9 @@ from ldm.files import open_own
 from ldm.llm.models import ModelOptions, Models, listed
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, roles
+from ldm.run.grid import SAMPLE
 from ldm.run.runtime import Playing, Runtime
-from ldm.run.selection import select
+from ldm.run.selection import even, select
 from ldm.runs import Manifest, Run, create, differences, open_run
 from ldm.types import Task
 
@@ -87,6 +87,7 @@ class Session:
         with writing(self.run.parts):
             self.run.parts.mkdir(exist_ok=True)
         known, done = self.run.recorded(record_type), dict[int, R]()
+        part = self.run.parts / f"{time.time_ns()}-{os.getpid()}.jsonl"
 
         def take(record: R) -> None:
             first = record.index not in done
@@ -95,6 +96,11 @@ class Session:
                 on_result(record)
             parallel.raise_if_interrupted()
 
+        def keep(record: R) -> None:
+            with writing(part), open_own(part, "a", encoding="utf-8") as file:
+                records.append(file, record)
+            take(record)
+
         for turn in turns(done):
             old = [index for index in turn if index in known and index not in done]
             items = [turn[index] for index in turn if index not in old]
@@ -102,14 +108,12 @@ class Session:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
             if isinstance(self.backend, str) and min(self.workers, len(items)) == 1:
-                work, part = worker(self.setup()), _Part(self.run.parts)
+                work = worker(self.setup())
                 with closing(work), parallel.interruptible(), parallel.one_thread():
                     for item in items:
-                        record = work(item)
-                        part.append(record)
-                        take(record)
+                        keep(work(item))
             elif items:
-                self._spread(worker, items, take)
+                self._spread(worker, items, keep)
         self._counting = None
         return [done[index] for index in sorted(done)]
 
@@ -140,25 +144,19 @@ class Session:
         return result
 
     def _spread(
-        self, worker: MakeWorker[T, R], items: Sequence[T], take: Callable[[R], None]
+        self, worker: MakeWorker[T, R], items: Sequence[T], on_result: Callable[[R], None]
     ) -> None:
         """Process items with several workers."""
         if not isinstance(self.backend, str):
-            part = _Part(self.run.parts)
-
-            def keep_and_take(record: R) -> None:
-                part.append(record)
-                take(record)
-
             build = partial(_built, self.build, worker)
-            self.backend.map(build, items, workers=self.workers, on_result=keep_and_take)
+            self.backend(build, items, workers=self.workers, on_result=on_result)
             return
         spread, setup = parallel.map_in_processes, self.build
         if self.backend == "threads":
             spread, setup = parallel.map_in_threads, self.setup
+        build, count = partial(_built, setup, worker), min(self.workers, len(items))
         with parallel.interruptible():
-            recording = partial(_Recording, setup, worker, self.run.parts)
-            spread(recording, items, workers=min(self.workers, len(items)), on_result=take)
+            spread(build, items, workers=count, on_result=on_result)
 
     @contextmanager
     def working(self) -> Iterator[Session]:
@@ -204,39 +202,6 @@ def _built(build: Callable[[], Any], worker: MakeWorker[T, R]) -> parallel.Worke
     return worker(build())
 
 
-class _Recording(Generic[T, R]):
-    """Record the results of a worker."""
-
-    def __init__(self, build: Callable[[], Any], worker: MakeWorker[T, R], parts: Path) -> None:
-        self.work = worker(build())
-        self._part = _Part(parts)
-
-    def __call__(self, item: T) -> R:
-        record = self.work(item)
-        self._part.append(record)
-        return record
-
-    def close(self) -> None:
-        self.work.close()
-
-
-class _Part:
-    """Append to the part file of one worker, and after a failed write to a new one."""
-
-    def __init__(self, parts: Path) -> None:
-        self._parts = parts
-        self._path = self._new_path()
-
-    def append(self, record: parallel.Record) -> None:
-        path, self._path = self._path, self._new_path()
-        with writing(path), open_own(path, "a", encoding="utf-8") as file:
-            records.append(file, record)
-        self._path = path  # append only to a file whose last line is whole
-
-    def _new_path(self) -> Path:
-        return self._parts / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
-
-
 @dataclass(frozen=True, slots=True)
 class Member(Generic[S]):
     """Describe one run of an experiment, from its check on.
@@ -270,8 +235,8 @@ class Experiment(Generic[S, Outcome, Result]):
     """Carry out runs one after the other, each of which names the next one.
 
     resume_with: the command that resumes all, if it is not that of the first run.
-    spec: the type of experiment. builder: returns the value from which `worker` is made. record,
-    file: the type of the worker's records, and the file that holds them in the end.
+    spec: the type of experiment. builder: returns the value from which `worker` is made. record:
+    the type of the worker's records.
     """
 
     members: tuple[Member[S], ...]
@@ -282,7 +247,6 @@ class Experiment(Generic[S, Outcome, Result]):
     builder: ClassVar[type[Builder[Any]]]
     worker: ClassVar[type[Any]]
     record: ClassVar[type[Any]]
-    file: ClassVar[str]
 
     @classmethod
     def check(cls, spec: S, runtime: Runtime) -> Member[S]:
@@ -357,14 +321,12 @@ class Experiment(Generic[S, Outcome, Result]):
 
     def finished(self, run: Run) -> list[Any] | None:
         """Return the records of a finished run, or None if it is unfinished."""
-        path = run.directory / self.file
-        return records.read(path, self.record) if path.is_file() else None
+        return records.read(run.result, self.record) if run.is_finished else None
 
     def keep(self, member: Member[S], items: Any, known: Sequence[Any]) -> None:
         """Write the records of all items, which finishes the run."""
-        path = member.run.directory / self.file
-        with writing(path):
-            records.write(path, known)
+        with writing(member.run.result):
+            records.write(member.run.result, known)
 
     def reopen(self, run: Run) -> None:
         """Reopen a finished run, so that items that ended in an error are repeated."""
@@ -377,12 +339,12 @@ class Experiment(Generic[S, Outcome, Result]):
         """Return the result of all members' outcomes."""
         raise NotImplementedError
 
-    def sample(self, member: Member[S], places: Sequence[int]) -> list[Any]:
-        """Process some of the items, and return all records of the run."""
+    def sample(self, member: Member[S]) -> list[Any]:
+        """Process a few of the items, and return all records of the run."""
         with self.at_work(member) as session:
-            items = self.items(member, session)
-            first_turn = next(self.turns(items, {}))
-            chosen = sorted({*places, *member.run.recorded(self.record)})
+            first_turn = next(self.turns(self.items(member, session), {}))
+            few: list[int] = even([(task.id, task.kind) for task in member.tasks], SAMPLE)
+            chosen = sorted({*few, *member.run.recorded(self.record)})
             some = {place: first_turn[place] for place in chosen}
             return session.map(self.worker, lambda done: iter([some]), self.record)
 
@@ -391,7 +353,7 @@ class Experiment(Generic[S, Outcome, Result]):
 
         Raises LdmError if no model is called.
         """
-        if not any(map(self.roles, self.members)):
+        if not any(roles(member.spec) for member in self.members):
             discard(self.members)
             noun = self.members[0].spec.noun
             raise LdmError(f"No model is called, so {noun} costs nothing.", "")
@@ -402,37 +364,27 @@ class Experiment(Generic[S, Outcome, Result]):
         """Process a few items; yield lines on the cost of all."""
         raise NotImplementedError
 
-    def roles(self, member: Member[S]) -> tuple[str, ...]:
-        """Return the roles whose models are called."""
-        return roles(member.spec)
-
     @contextmanager
     def at_work(self, member: Member[S]) -> Iterator[Session]:
         """Yield a session for a member, with its models, workers and lock."""
-        runtime, models = self.runtime, None
-        build: Any = self.builder(member.spec, runtime.cache, runtime.embeddings)
-        calls = bool(self.roles(member))
-        workers = runtime.workers_for(member.models.in_flight if calls else None)
-        backend: parallel.Backend = "threads" if calls else runtime.backend_for_workers()
+        runtime, options, called = self.runtime, member.models, roles(member.spec)
+        workers = runtime.workers_for(options.in_flight if called else None)
+        backend: parallel.Backend = "threads" if called else runtime.backend_for_workers()
+        build = self.builder(member.spec, runtime.cache, runtime.embeddings)
+        session = Session(member.run, build, workers, backend, self.resume_command)
         try:
             with ExitStack() as stack:
-                if calls:
+                if called:
                     check_backend(runtime)
-                    if member.new and not member.models.replay:
-                        server = runtime.connection().display_url
-                        called = listed(member.models.of(self.roles(member)))
-                        runtime.once(f"Models at {server}: {called}.")
-                    directory, message = member.run.directory, runtime.message
-                    made = Models(
-                        member.models, runtime.connection, directory, message, " in this run"
-                    )
-                    models = stack.enter_context(made)
-                    build = partial(build, models)
-                elif not isinstance(backend, str):
-                    build = build.carrying()
-                session = Session(member.run, build, workers, backend, self.resume_command)
-                if models is not None:
+                    if member.new and not options.replay:
+                        server, names = runtime.connection().display_url, options.of(called)
+                        runtime.once(f"Models at {server}: {listed(names)}.")
+                    place, message = member.run.directory, runtime.message
+                    models = Models(options, runtime.connection, place, message, " in this run")
+                    session.build = partial(build, stack.enter_context(models))
                     session.paid = models.paid
+                elif not isinstance(backend, str):
+                    session.build = build.carrying()
                 yield stack.enter_context(session.working())
         except STOPPED:
             raise

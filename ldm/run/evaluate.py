@@ -17,7 +17,7 @@ from ldm.memory.lessons import Contents
 from ldm.run import builders, engine, runner, selection
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, protocol, recorded_spec
-from ldm.run.grid import SAMPLE, Grid, cost_lines, label, labels, repeated, say_limits, subject
+from ldm.run.grid import Grid, cost_lines, label, labels, repeated, say_limits, subject
 from ldm.run.results import Report, gains
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Runtime
@@ -125,11 +125,35 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
     builder = builders.PlayerBuilder
     worker = runner.Player
     record = runner.Played
-    file = runner.EPISODES
 
     @classmethod
     def check(cls, spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
-        return check(spec, runtime)
+        """Return the evaluation of a spec with its generation, tasks and protocol; write nothing.
+
+        Raises LdmError if something does not fit, LeakageError if a task is also a source of the
+        memory or of the agent's demonstrations.
+        """
+        agent, options = builders.agent_of(spec), spec.typed("agent")
+        with closing(builders.build_environment(spec.env, runtime.cache)) as env:
+            agent.check(env.card, options)
+            tasks = selection.select(
+                env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks
+            )
+            selection.check_examples(agent, options, env.card.name, tasks)
+            sources = {task.id: task.source for task in tasks if task.source}
+            facts: dict[str, Any] = {SOURCES: sources} if sources else {}
+            if "memory" in builders.agent_needs(spec):
+                contents = inspect(spec.memory, env.card.name, spec.generation)
+                selection.check_leakage(contents.sources(), tasks)
+                _check_hidden(spec, contents)
+                spec = builders.recalling(spec, contents.generation)
+                facts[REMEMBERED] = asdict(memory_facts(contents))
+            elif spec.without_tuples or spec.without_trajectories:
+                raise LdmError(
+                    f"The agent {spec.agent.name} recalls no tuples, so none can be left out.",
+                    "Leave out --without-tuples and --without-trajectories.",
+                )
+            return Member(spec, tasks, protocol(env, spec.split, tasks), facts)
 
     @classmethod
     def resume(cls, name: str, models: Section, runtime: Runtime) -> Evaluations:
@@ -159,7 +183,8 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
     ) -> Iterator[Mapping[int, tuple[int, Task, int]]]:
         """Yield all tasks, then those whose episodes ended in an error."""
         yield {index: (index, task, 1) for index, task in enumerate(items)}
-        again = [index for index in sorted(done) if done[index].to_repeat]
+        broken = [index for index in sorted(done) if done[index].result.end == "error"]
+        again = [index for index in broken if done[index].attempt < runner.ATTEMPTS]
         yield {index: (index, items[index], runner.ATTEMPTS) for index in again}
 
     def label(self, member: Member[Evaluate]) -> str:
@@ -196,15 +221,14 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
         firsts = [self.members[group[0]] for group in groups]
         names = labels([member.spec for member in firsts])
         for member, name, group in zip(firsts, names, groups, strict=True):
-            if not self.roles(member):
+            if not builders.roles(member.spec):
                 yield f"{name} calls no model, so it costs nothing."
                 continue
-            tasks = [(task.id, task.kind) for task in member.tasks]
-            played = self.sample(member, selection.even(tasks, SAMPLE))
-            usages = [one.result.usage for one in played]
+            usages = [one.result.usage for one in self.sample(member)]
             if len(groups) > 1:
                 yield f"{name}:"
-            yield from cost_lines(usages, len(tasks) * len(group), member.models, "tasks")
+            total = len(member.tasks) * len(group)
+            yield from cost_lines(usages, total, member.models, "tasks")
 
 
 def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> list[Evaluations]:
@@ -272,7 +296,7 @@ def prepare(
     specs = [settled(spec) for spec in specs]
     check_models(specs, runtime)
     # A named generation may be the newest, which is evaluated once.
-    distinct = {one.spec: one for one in (check(spec, runtime) for spec in specs)}
+    distinct = {one.spec: one for one in (Evaluations.check(spec, runtime) for spec in specs)}
     first, *others = alike(list(distinct.values()), runtime)
     first = replace(first, facts={**(facts or {}), **first.facts})
     return started([first, *others], runtime)
@@ -282,35 +306,6 @@ def started(checked: Sequence[Member[Evaluate]], runtime: Runtime) -> Evaluation
     """Write the runs of checked evaluations."""
     say_limits([one.spec for one in checked], runtime)
     return Evaluations(engine.start(checked, subject, runtime), runtime)
-
-
-def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
-    """Return the evaluation of a spec with its generation, tasks and protocol; write nothing.
-
-    Raises LdmError if something does not fit, LeakageError if a task is also a source of the memory
-    or of the agent's demonstrations.
-    """
-    agent, options = builders.agent_of(spec), spec.typed("agent")
-    with closing(builders.build_environment(spec.env, runtime.cache)) as env:
-        agent.check(env.card, options)
-        tasks = selection.select(
-            env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks
-        )
-        selection.check_examples(agent, options, env.card.name, tasks)
-        sources = {task.id: task.source for task in tasks if task.source}
-        facts: dict[str, Any] = {SOURCES: sources} if sources else {}
-        if "memory" in builders.agent_needs(spec):
-            contents = inspect(spec.memory, env.card.name, spec.generation)
-            selection.check_leakage(contents.sources(), tasks)
-            _check_hidden(spec, contents)
-            spec = builders.recalling(spec, contents.generation)
-            facts[REMEMBERED] = asdict(memory_facts(contents))
-        elif spec.without_tuples or spec.without_trajectories:
-            raise LdmError(
-                f"The agent {spec.agent.name} recalls no tuples, so none can be left out.",
-                "Leave out --without-tuples and --without-trajectories.",
-            )
-        return Member(spec, tasks, protocol(env, spec.split, tasks), facts)
 
 
 def _check_hidden(spec: Evaluate, contents: Contents) -> None:
@@ -346,21 +341,15 @@ def settled(spec: Evaluate) -> Evaluate:
 def check_models(specs: Iterable[Evaluate], runtime: Runtime) -> None:
     """Raise LdmError if an agent needs a model and none is named; tell of one that is not used."""
     for spec in {(spec.agent.name, spec.models): spec for spec in specs}.values():
-        _check_model(spec, runtime)
-
-
-def _check_model(spec: Evaluate, runtime: Runtime) -> None:
-    models, agent = spec.typed("models"), builders.agent_of(spec)
-    if notice := agent.notice(spec.typed("agent")):
-        runtime.message(notice)
-    if not builders.roles(spec):
-        if "reasoner" in agent.needs:
+        models, agent, name = spec.typed("models"), builders.agent_of(spec), spec.agent.name
+        if notice := agent.notice(spec.typed("agent")):
+            runtime.message(notice)
+        if builders.roles(spec):
+            if not models.configured:
+                raise LdmError(f"The agent {name} needs an LLM, and none is configured.", NO_MODEL)
+            if not models.replay:
+                runtime.connection()
+        elif "reasoner" in agent.needs:
             runtime.once("No LLM configured; using the offline reasoner.")
         elif models.configured:
-            runtime.message(f"The agent {spec.agent.name} uses no LLM; ignoring the model options.")
-        return
-    if not models.configured:
-        name = spec.agent.name
-        raise LdmError(f"The agent {name} needs an LLM, and none is configured.", NO_MODEL)
-    if not models.replay:
-        runtime.connection()
+            runtime.message(f"The agent {name} uses no LLM; ignoring the model options.")

@@ -17,7 +17,7 @@ from typing import Any
 
 from ldm import records
 from ldm.agents.autoplan import AutoPlanAgent, optimiser
-from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item, published_settings
+from ldm.agents.autoplan.optimiser import Collector, Item, published_settings
 from ldm.agents.autoplan.plans import ALL, Experience, Iteration, PlanFile, path_of, write
 from ldm.config import Evaluate, OptimisePlan, Section, written
 from ldm.envs import EnvironmentBase, load_env
@@ -36,7 +36,7 @@ from ldm.run.runtime import Runtime
 from ldm.run.statistics import Spread, spread, t_test
 from ldm.runs import Run, evaluated_leak_keys, list_runs
 from ldm.text import short
-from ldm.types import Card, Task, Usage
+from ldm.types import Card, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +247,7 @@ def _planned(
     """
     planned: dict[tuple[str, int, int], Evaluate] = {}
     empty: dict[object, Evaluate] = {}
-    folders: dict[tuple[str, int], OptimisePlan] = {}
     for spec in specs:
-        folders.setdefault((spec.variant, spec.repeat), spec)
-    for spec in folders.values():
         settings = spec.typed("plan")
         options = settings.evaluated()
         for iteration in evaluation.iterations(settings.iterations):
@@ -374,7 +371,6 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
     builder = AttemptBuilder
     worker = Collector
     record = Experience
-    file = ITERATIONS
 
     @classmethod
     def check(cls, spec: OptimisePlan, runtime: Runtime) -> Member[OptimisePlan]:
@@ -401,10 +397,9 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         return " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
 
     def finished(self, run: Run) -> list[Experience] | None:
-        path = run.directory / ITERATIONS
-        if not path.is_file():
+        if not run.is_finished:
             return None
-        return [e for iteration in records.read(path, Iteration) for e in iteration.experiences]
+        return [one for each in records.read(run.result, Iteration) for one in each.experiences]
 
     def keep(
         self,
@@ -412,14 +407,13 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         items: optimiser.Optimisation,
         known: Sequence[Experience],
     ) -> None:
-        path = member.run.directory / ITERATIONS
-        with writing(path):
-            records.write(path, items.lines())
+        with writing(member.run.result):
+            records.write(member.run.result, items.lines())
 
     def finish(
         self, member: Member[OptimisePlan], session: Session, known: Sequence[Experience]
     ) -> OptimisedPlan:
-        return _written(member, records.read(member.run.directory / ITERATIONS, Iteration))
+        return _written(member, records.read(member.run.result, Iteration))
 
     def result(self, outcomes: Sequence[OptimisedPlan]) -> OptimisedPlans:
         plans, first = tuple(outcomes), self.members[0]
@@ -453,9 +447,8 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
 
     def _first_iteration(self, member: Member[OptimisePlan]) -> Iteration:
         """Make the first iteration, the rewriting of the plan included."""
-        path = member.run.directory / ITERATIONS
-        if path.is_file():
-            return records.read(path, Iteration)[0]
+        if member.run.is_finished:
+            return records.read(member.run.result, Iteration)[0]
         with self.at_work(member) as session:
             first = optimiser.Optimisation(session.setup(), member.tasks, 1)
             session.map(Collector, first.turns, Experience)
@@ -473,7 +466,10 @@ def prepare(
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, runtime.cache)) as env:
         specs = [_settled(one, env.card) for one in grid.specs(spec, lambda: _kinds(env, spec))]
-        checked = _with_pools(specs, env, runtime)
+        used, remarks = evaluated_leak_keys(runtime.runs, spec.env.name), list[str]()
+        checked = [_with_pool(one, env, used, remarks) for one in specs]
+    for remark in remarks:
+        runtime.once(remark)
     if evaluation is not None:
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
@@ -517,39 +513,20 @@ def _kinds(env: Environment, spec: OptimisePlan) -> list[str]:
     return [*named, *sorted(kinds.difference(named))]
 
 
-def _with_pools(
-    specs: Sequence[OptimisePlan], env: Environment, runtime: Runtime
-) -> list[Member[OptimisePlan]]:
-    """Return each spec with the tasks that its batches are drawn from."""
-    messages: dict[str, None] = {}
-    first = specs[0]
-    used = evaluated_leak_keys(runtime.runs, first.env.name)
-    checked = []
-    for spec in specs:
-        tasks, remarks = _pool(spec, env, used)
-        spec = replace(spec, pool=tuple(task.id for task in tasks))
-        checked.append(Member(spec, tasks, protocol(env, spec.split, tasks)))
-        messages |= dict.fromkeys(remarks)
-    for message in messages:
-        runtime.message(message)
-    return checked
+def _with_pool(
+    spec: OptimisePlan, env: Environment, used: frozenset[str], remarks: list[str]
+) -> Member[OptimisePlan]:
+    """Return a spec with the tasks that its batches are drawn from, of its kind.
 
-
-def _pool(
-    spec: OptimisePlan, env: Environment, used: frozenset[str]
-) -> tuple[tuple[Task, ...], list[str]]:
-    """Return the tasks that batches are drawn from, of the kind and not used by an evaluation.
-
-    Also return remarks for the user. A pool of all kinds is drawn regardless of kinds.
+    used: the tasks of evaluations, which are left out. remarks: receives those for the user. A pool
+    of all kinds is drawn regardless of kinds.
     """
     settings = spec.typed("plan")
     all_kinds = spec.kind == ALL
     tasks = selection.select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
     free = [task for task in tasks if task.leak_key not in used]
     what = "tasks" if all_kinds else f"{spec.kind} tasks"
-    remarks = []
-    if len(free) < len(tasks):
-        left_out = len(tasks) - len(free)
+    if left_out := len(tasks) - len(free):
         remarks.append(f"{left_out} {what} of {spec.split} were evaluated: left out.")
     if len(free) < settings.batch:
         raise LdmError(
@@ -560,10 +537,11 @@ def _pool(
     if len(free) < size:
         more = "" if all_kinds else f" of {spec.kind}"
         remarks.append(f"The pool has {len(free)} tasks: {spec.split} has no more{more}.")
-    if size >= len(free):
-        return tuple(free), remarks
-    chosen = selection.even([(task.id, "") for task in free], size, spec.seed)
-    return tuple(free[place] for place in chosen), remarks
+    if size < len(free):
+        drawn = selection.even([(task.id, "") for task in free], size, spec.seed)
+        free = [free[place] for place in drawn]
+    spec = replace(spec, pool=tuple(task.id for task in free))
+    return Member(spec, tuple(free), protocol(env, spec.split, free))
 
 
 def _subject(spec: OptimisePlan) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import metadata_of
 from ldm.errors import LdmError, did_you_mean
 from ldm.run.results import Report, percent, span
-from ldm.text import read_bytes
+from ldm.text import decoded, read_bytes
 from ldm.types import stable_hash
 
 #: In per cent, as printed in the paper.
@@ -333,7 +333,7 @@ class Preset:
         """Raise LdmError for an option of building or refining its memory that does not fit."""
         own = self.content
         config.load(config.Build, own.build, where=f"{self.file}:build")
-        refining = config.merge(config.Refine, {"env": {"name": self.env}}, own.refine)
+        refining = config.merge(config.Refine, {"env": self.env}, own.refine)
         refinement = config.load(config.Refine, refining, where=f"{self.file}:refine")
         for name in config.Refine.sections():
             with self._naming(f"refine.{name}"):
@@ -386,11 +386,9 @@ def read(path: Path) -> Preset:
     content = read_bytes(path, most=MOST_BYTES)
     if len(content) > MOST_BYTES:
         raise LdmError(f"{path} is longer than {MOST_BYTES // 2**20} MB.", GUIDE)
+    text = decoded(content, path)
     try:
-        text = content.decode()
         data = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
     except RecursionError as error:
         raise LdmError(f"{path} is nested too deeply.", GUIDE) from error
     except ValueError as error:  # of TOML, or a number of too many digits
@@ -435,9 +433,8 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
     if len(fitting) == 1:
         chosen = fitting[0]
         config.ENV_SECTION.load(chosen.env, recorded=env != chosen.env)
-        name_of_env = chosen.env if stage == "build" else {"name": chosen.env}
         owner = config.Build if stage == "build" else config.Refine
-        return config.merge(owner, {"env": name_of_env}, getattr(chosen.content, stage))
+        return config.merge(owner, {"env": chosen.env}, getattr(chosen.content, stage))
     if not known:
         raise LdmError(
             f"The preset {name!r} does not say how a memory is made.",

@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 from ldm import records
 from ldm.agents import load_agent, reporting_named
-from ldm.agents.autoplan.optimiser import ITERATIONS
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.episode import CALLS
@@ -166,8 +165,7 @@ class ReadRun:
 
     def iterations(self) -> list[Iteration]:
         """Return the iterations of an optimisation; the last one has its final plan."""
-        path = self.run.directory / ITERATIONS
-        return records.read(path, Iteration) if path.is_file() else []
+        return records.read(self.run.result, Iteration) if self.run.is_finished else []
 
     def calls(self) -> Iterator[Call]:
         """Yield the recorded model calls, in the order in which they were made."""

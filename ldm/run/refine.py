@@ -17,9 +17,9 @@ from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.envs import load_env
 from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
-from ldm.errors import Interrupted, LdmError
+from ldm.errors import LdmError
 from ldm.explore.gate import Verdict, judge
-from ldm.explore.refine import TREES, ExplorationSetup, ExploredGoal, Explorer
+from ldm.explore.refine import ExplorationSetup, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
 from ldm.explore.tree import Position, Positions
 from ldm.memory import FormationOptions, extend, generations, inspect
@@ -30,10 +30,10 @@ from ldm.reason.vocabulary import Lesson
 from ldm.run import builders, engine
 from ldm.run.builders import ExplorerBuilder
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
-from ldm.run.grid import SAMPLE, cost_lines
+from ldm.run.grid import cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runtime import Runtime, counting
-from ldm.run.selection import check_leakage, even, select, training_split, with_data
+from ldm.run.selection import check_leakage, select, training_split, with_data
 from ldm.run.statistics import bootstrap
 from ldm.runs import Run, evaluated_leak_keys, list_runs
 from ldm.text import counted, short
@@ -179,7 +179,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     builder = builders.ExplorerBuilder
     worker = Explorer
     record = ExploredGoal
-    file = TREES
 
     @classmethod
     def check(cls, spec: Refine, runtime: Runtime) -> Member[Refine]:
@@ -215,10 +214,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
             gate = member.spec.typed("gate")
             verdict = judge(session.stage, session.setup, known, gate, formation, on_progress)
         if verdict.rows and not self.dry_run:
-            try:
-                generation = _extended(member, known, verdict, self.runtime)
-            except KeyboardInterrupt as stop:
-                raise self._interrupted(member, known) from stop
+            generation = _extended(member, known, verdict, self.runtime)
         return Refined(member.spec, member.run, tuple(known), verdict, generation)
 
     def result(self, outcomes: Sequence[Refined]) -> Refined:
@@ -227,9 +223,8 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     def costs(self) -> Iterator[str]:
         """Explore a few goals; yield lines on the cost of all."""
         (member,) = self.members
-        goals = [(task.id, task.kind) for task in member.tasks]
-        usages = [one.usage for one in self.sample(member, even(goals, SAMPLE))]
-        yield from cost_lines(usages, len(goals), member.models, "goals")
+        usages = [one.usage for one in self.sample(member)]
+        yield from cost_lines(usages, len(member.tasks), member.models, "goals")
         if member.spec.typed("gate").gate == "on":
             yield "The gate comes on top: it plays each goal without and with what is added."
 
@@ -245,17 +240,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
                     counts.update(setup.reasoner.counts())
                 if line := describe_replies(counts):
                     self.runtime.message(line)
-
-    def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
-        """Return the error for an interruption while the memory is written."""
-        memory = member.spec.memory
-        newest = generations(memory, member.tasks[0].env)[-1].number
-        return Interrupted(
-            f"Stopped while the memory was being written: {memory} is at generation {newest}. "
-            f"{counted(len(explored), 'explored goal')} and the verdict are in "
-            f"{member.run.directory}.",
-            f"Resume with `{self.resume_command}`.",
-        )
 
 
 def _extended(

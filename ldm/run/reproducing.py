@@ -17,8 +17,8 @@ from ldm.errors import LdmError
 from ldm.memory import generations, inspect
 from ldm.records import plain
 from ldm.run.builders import agent_needs, agent_of, option_names
-from ldm.run.engine import Member, discard
-from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
+from ldm.run.engine import Member
+from ldm.run.evaluate import Evaluations, check_models, resolve, settled, started
 from ldm.run.grid import Grid, settings_of, with_options
 from ldm.run.presets import PRESET, Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
@@ -74,7 +74,7 @@ def evaluate_preset(
     runtime = runtime or Runtime()
     chosen = which if isinstance(which, Preset) else preset(which)
     resolved = resolve_preset(chosen, changes or {}, grid or Grid(), runtime)
-    evaluation = prepare_preset(resolved, runtime)
+    evaluation = started(checked_preset(resolved, runtime), runtime)
     return Reproduction(evaluation.play(), evaluation.presets)
 
 
@@ -123,21 +123,14 @@ def prepare_presets(
     fitting = [one for one in presets if env in ("", one.env)]
     chosen = fitting if len(presets) > 1 and fitting else presets
     resolved = [resolve_preset(one, changes, grid, runtime) for one in chosen]
-    evaluations: list[Evaluations] = []
-    try:
-        for each in resolved:
-            evaluations.append(prepare_preset(each, runtime))  # noqa: PERF401
-    except LdmError:
-        for evaluation in evaluations:
-            discard(evaluation.members)
-        raise
-    return evaluations
+    checked = [checked_preset(one, runtime) for one in resolved]
+    return [started(members, runtime) for members in checked]
 
 
-def prepare_preset(resolved: ResolvedPreset, runtime: Runtime) -> Evaluations:
-    """Write the runs of a preset.
+def checked_preset(resolved: ResolvedPreset, runtime: Runtime) -> list[Member[Evaluate]]:
+    """Return the runs of a preset; write nothing.
 
-    Raises LdmError that names all that is missing, each with its remedy; nothing is written then.
+    Raises LdmError that names all that is missing, each with its remedy.
     """
     chosen, overridden = resolved.preset, resolved.overridden
     runtime.message(f"{chosen}.")
@@ -146,15 +139,11 @@ def prepare_preset(resolved: ResolvedPreset, runtime: Runtime) -> Evaluations:
     checked = _checked(resolved, replace(runtime, message=runtime.once))
     departures = _departures(chosen, checked)
     content = replace(chosen.content, notes=(*chosen.content.notes, *departures))
-    recorded = [
-        PresetRecord(chosen.name, chosen.digest, content, names, overridden)
-        for names in resolved.counterparts
+    record = PresetRecord(chosen.name, chosen.digest, content, overridden=overridden)
+    return [
+        replace(one, facts={PRESET: plain(replace(record, counterparts=names)), **one.facts})
+        for one, names in zip(checked, resolved.counterparts, strict=True)
     ]
-    members = [
-        replace(one, facts={PRESET: plain(record), **one.facts})
-        for one, record in zip(checked, recorded, strict=True)
-    ]
-    return started(members, runtime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +253,7 @@ def _checked(resolved: ResolvedPreset, runtime: Runtime) -> list[Member[Evaluate
         missing.append(error)
     for spec in resolved.specs:
         try:
-            checked.append(check(settled(spec), runtime))
+            checked.append(Evaluations.check(settled(spec), runtime))
         except LdmError as error:
             missing.append(error)
     specs = [one.spec for one in checked]

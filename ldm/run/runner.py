@@ -38,11 +38,6 @@ class Played:
     trajectories: tuple[Trajectory, ...]
     attempt: int = 1
 
-    @property
-    def to_repeat(self) -> bool:
-        """Return whether the episode ended in an error and is to be played again."""
-        return self.result.end == "error" and self.attempt < ATTEMPTS
-
 
 class Player:
     """Play tasks; the worker of an evaluation."""
@@ -63,7 +58,7 @@ def results(run: Run) -> list[EpisodeResult]:
     """Return the results of a finished run. Raises LdmError if it is unfinished."""
     if not run.is_finished:
         raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")
-    return records.read(run.directory / EPISODES, EpisodeResult)
+    return records.read(run.result, EpisodeResult)
 
 
 def played(run: Run) -> list[Played]:
@@ -85,7 +80,7 @@ def merge(run: Run, played: Sequence[Played]) -> None:
     with writing(run.directory):
         trajectories = (trial for one in played for trial in one.trajectories)
         records.write(run.directory / TRAJECTORIES, trajectories)
-        records.write(run.directory / EPISODES, [one.result for one in played])
+        records.write(run.result, [one.result for one in played])
 
 
 def reopen(run: Run) -> None:
@@ -99,7 +94,7 @@ def reopen(run: Run) -> None:
     with writing(run.parts):
         run.parts.mkdir(exist_ok=True)
         records.write(run.parts / REOPENED, episodes)
-        (run.directory / EPISODES).unlink()  # only now is it open: nothing can be lost
+        run.result.unlink()  # only now is it open: nothing can be lost
 
 
 def write_summary(run: Run, results: Sequence[EpisodeResult]) -> None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from ldm import registry
 from ldm.errors import LdmError
@@ -125,8 +125,8 @@ class Runtime:
         """Return the backend for workers that call no model."""
         if self.backend != "ray":
             return self.backend or "processes"
-        backend: Backend = registry.load(self.backend, {}, BACKENDS, "backend")(self.ray_address)
-        return backend
+        cluster = registry.load(self.backend, {}, BACKENDS, "backend")(self.ray_address)
+        return cast("Backend", cluster.map)
 
     def workers_for(self, in_flight: int | None) -> int:
         """Return the number of items to process at a time; 0 for as many as fit on a cluster.

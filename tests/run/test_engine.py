@@ -165,9 +165,9 @@ class TestWorking:
         self, run: Run
     ) -> None:
         cluster = Elsewhere()
-        squared(run, Squarer(), ITEMS[:4], workers=0, backend=cluster)
+        squared(run, Squarer(), ITEMS[:4], workers=0, backend=cluster.map)
         assert [path.read_text().count("\n") for path in run.parts.iterdir()] == [4]
-        assert values(squared(run, Squarer(), workers=3, backend=cluster)) == SQUARES
+        assert values(squared(run, Squarer(), workers=3, backend=cluster.map)) == SQUARES
         assert sorted(cluster.items) == ITEMS
         assert cluster.workers == [0, 3]
 

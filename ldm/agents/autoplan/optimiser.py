@@ -186,9 +186,6 @@ def cleaned(text: str) -> str:
     return shortened("\n".join(lines).strip(), LONGEST)
 
 
-ITERATIONS = "iterations.jsonl"
-
-
 @dataclass(frozen=True, slots=True)
 class AttemptSetup:
     """Hold the resources for attempts. llm: acts. planner: reflects and writes the plan."""
