@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ldm.worlds.webshop import pages
-from ldm.worlds.webshop.catalogue import Product, Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Product, open_catalogue
 from ldm.worlds.webshop.environment import World
 from ldm.worlds.webshop.pages import Session, render
 from ldm.worlds.webshop.reward import Titles
@@ -60,9 +60,9 @@ def test_pages_and_rewards_are_the_official_ones_step_by_step(world: World, gold
 @pytest.mark.slow
 def test_so_are_those_of_the_edge_products(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
-    world = World(open_catalogue(edge_files(golden), Settings()), titles=parsed)
+    world = World(open_catalogue(edge_files(golden)), titles=parsed)
     assert replay(world, edge / "episodes.jsonl") == 291
-    human = open_catalogue(edge_files(golden, human=True), Settings(human=True))
+    human = open_catalogue(edge_files(golden, human=True))
     world = World(human, titles=parsed)
     assert replay(world, edge / "episodes_human.jsonl") == 10
 
