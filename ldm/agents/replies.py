@@ -328,10 +328,7 @@ def _first_word(text: str) -> str:
 
 def _from_json(text: str, judged: bool) -> Reply | None:
     """Parse a reply that is a JSON object with a thought or an action; return None if it is not."""
-    start = text.find("{")
-    if start < 0:
-        return None
-    leading = value_in(text, start)
+    leading = value_in(text, text.index("{")) if "{" in text else None
     if leading is None or not isinstance(value := leading[0], dict):
         return None
     fields = {str(key).casefold(): item for key, item in value.items()}
@@ -350,6 +347,7 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length].rstrip() + "…"
 
 
+#: How an action was recognised; "nothing": none was asked for.
 How = Literal["form", "model", "nothing"]
 
 #: Characters of the last page that the model is shown for its names.
@@ -369,18 +367,10 @@ _OTHER_FORM = re.compile(r"\([^():]*: ([^()]+)\)")
 _TRAIL = re.compile(r"\s+(?:now|first|next|again|please)$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Formal:
-    """A formalised action and how it was recognised. "nothing": no action was asked for."""
-
-    action: str
-    how: How
-
-
 def formalise(
     text: str, card: Card, observation: str, llm: LLM, sampling: Sampling = GREEDY
-) -> Formal:
-    """Return the action that `text` names; of several the first.
+) -> tuple[str, How]:
+    """Return the action that `text` names, of several the first, and how it was recognised.
 
     card: as the agent is shown it. observation: the last one that names things. llm: decides if no
     form does. A text that fits none is returned all the same: the environment refuses it.
@@ -388,14 +378,14 @@ def formalise(
     """
     plain = " ".join(_LEAD.sub("", text.strip(_QUOTES + ". ")).strip(_QUOTES + ". ").split())
     if not plain:
-        return Formal("", "nothing")
+        return "", "nothing"
     if formal := _in_form(plain, card):
-        return Formal(formal, "form")
+        return formal, "form"
     messages = render("agents/formalise", card=card, seen=shortened(observation, SIGHT), said=text)
     reply = llm.complete(messages, sampling=sampling, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
     action = understood.action or plain
-    return Formal(_in_form(action, card) or action, "model")
+    return _in_form(action, card) or action, "model"
 
 
 def _in_form(text: str, card: Card) -> str:
