@@ -35,11 +35,6 @@ from ldm.types import stable_hash
 _META, _TEXT = "meta.json", "text.jsonl"
 #: Bytes of a file that are read for its checksum: all of it, unless opening would take long.
 _SUMMED = 64 * 2**20
-#: Exceptions that a damaged cache may raise.
-DAMAGE = (
-    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError),
-    *(RecursionError, LdmError),
-)
 
 #: Write the text to a binary file; return the arrays by name, and metadata as JSON values.
 Compile = Callable[[IO[bytes]], tuple[dict[str, np.ndarray], dict[str, Any]]]
@@ -142,7 +137,7 @@ def _open(folder: Path) -> Compiled:
         arrays = {name: np.asarray(array_in(one, mapped=True)) for name, one in files.items()}
         with (folder / _TEXT).open("rb") as file:
             text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except DAMAGE as error:
+    except Exception as error:  # a damaged file makes its readers raise many kinds
         raise LdmError(
             f"The compiled data in {folder} are damaged: {error}.",
             "Remove that folder; it is then compiled again.",

@@ -109,10 +109,8 @@ class Positions:
             self._open.pop().close()
 
     def _environment_at(self, position: Position) -> Environment:
-        if position.env is not None:
-            fork = self._fork(position.env)
-            if fork is not None:
-                return fork
+        if position.env is not None and (fork := self._fork(position.env)) is not None:
+            return fork
         if position is not self._current:
             self._replay(position)
         self._current = None
