@@ -153,19 +153,15 @@ LONGEST_REPLY = 8000
 Verdict = Literal["", "completed", "failed"]
 #: As requested; in another form, but understood; not understood.
 Form = Literal["asked", "loose", "malformed"]
-Label = Literal["", "think", "act", "seen"]
 
-_LABELS: tuple[tuple[Label, re.Pattern[str]], ...] = (
-    ("think", re.compile(r"(?:my\s+)?(?:think|thoughts?|reasoning|reason)\s*\d*\s*:\s*", re.I)),
-    (
-        "act",
-        re.compile(
-            r"(?:the\s+|my\s+)?(?:next\s+|best\s+|first\s+)?(?:act|action|command|step|output|answer)"
-            r"\s*\d*(?:\s+to\s+take)?(?:\s+(?:is|would\s+be|should\s+be))?\s*:\s*",
-            re.I,
-        ),
-    ),
-    ("seen", re.compile(r"(?:observation|obs|result)\s*\d*\s*:\s*", re.I)),
+#: The label of a line, in the group of its sort.
+_LABEL = re.compile(
+    r"(?P<think>(?:my\s+)?(?:think|thoughts?|reasoning|reason)\s*\d*\s*:\s*)"
+    r"|(?P<act>(?:the\s+|my\s+)?(?:next\s+|best\s+|first\s+)?"
+    r"(?:act|action|command|step|output|answer)"
+    r"\s*\d*(?:\s+to\s+take)?(?:\s+(?:is|would\s+be|should\s+be))?\s*:\s*)"
+    r"|(?P<seen>(?:observation|obs|result)\s*\d*\s*:\s*)",
+    re.I,
 )
 _FENCE = re.compile(r"```\w*")
 #: Before an action in the line of its thought: "Think: I need a mug. Act: go to desk 1".
@@ -237,14 +233,14 @@ def _from_lines(text: str, verbs: frozenset[str], judged: bool) -> Reply:
     actions: list[str] = []
     others: list[str] = []
     verdict: Verdict = ""
-    label: Label = ""
+    label = ""
     for line in _lines(text):
         own_label, rest = _labelled(line)
         if own_label == "seen":
             break  # the model continues with an imagined observation
         if judged and not actions and (verdict := _verdict(rest)):
             break
-        label = own_label or ("" if label == "seen" else label)
+        label = own_label or label
         if not rest:
             continue
         if own_label == "think":
@@ -273,18 +269,13 @@ def _lines(text: str) -> list[str]:
     return [line for line in (line.strip() for line in lines) if line.strip(_QUOTES)]
 
 
-def _labelled(line: str) -> tuple[Label, str]:
-    """Return the last of the labels that a line begins with, and what follows."""
-    label: Label = ""
-    rest = line.strip(_QUOTES + " ")
-    while True:
-        for name, pattern in _LABELS:
-            match = pattern.match(rest)
-            if match is not None:
-                label, rest = name, _MARK.sub("", rest[match.end() :].strip(_QUOTES + " "))
-                break
-        else:
-            return label, rest
+def _labelled(line: str) -> tuple[str, str]:
+    """Return the sort of the last label that a line begins with, and what follows."""
+    label, rest = "", line.strip(_QUOTES + " ")
+    while match := _LABEL.match(rest):
+        label = match.lastgroup or ""
+        rest = _MARK.sub("", rest[match.end() :].strip(_QUOTES + " "))
+    return label, rest
 
 
 def _verdict(text: str) -> Verdict:
@@ -340,7 +331,7 @@ def _from_json(text: str, judged: bool) -> Reply | None:
 
 def _named(fields: dict[str, Any], keys: tuple[str, ...]) -> str:
     text = next((fields[key] for key in keys if isinstance(fields.get(key), str)), "")
-    return str(_labelled(text)[1]) if text else ""
+    return _labelled(text)[1]
 
 
 def _cut(text: str, length: int) -> str:
