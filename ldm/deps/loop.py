@@ -66,14 +66,14 @@ class OwnController:
         after = select.clock(now.observation, reading)
         if before and after:
             self.spent[goal.rank] = self.spent.get(goal.rank, 0) + after[0] - before[0]
-        came = select.progress(now, reading)
-        if came.reached:
+        left = select.still_to_get(now, reading)
+        if left == 0:
             return Pursuit("done")
-        if not came.left:
+        if left is None:
             line = select.answer_line(card, now, whole=False)
             why = f"The answer was: {line}" if line else ""
             return Pursuit("failed" if now.valid else "refused", why)
-        self.left[goal.rank] = came.left
+        self.left[goal.rank] = left
         if self.spent.get(goal.rank, 0) >= self._patience(goal):
             answer = select.answer_line(card, now, whole=True)
             return Pursuit(
