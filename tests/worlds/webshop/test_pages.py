@@ -38,13 +38,13 @@ def replay(world: World, path: Path) -> int:
         for step in episode["steps"]:
             number += 1
             there = pages.clickables(pages.nodes(session, world))
-            answer = pages.step(session, step["action"], there, world)
+            after, valid = pages.step(session, step["action"], there, world)
             if "exception" in step:
                 # What crashes the official environment does nothing here.
-                assert answer == (session, False)
+                assert (after, valid) == (session, False)
                 break
-            session = answer.session
-            bought = answer.valid and session.page == "done"
+            session = after
+            bought = valid and session.page == "done"
             assert bought == step["done"]
             assert (session.score if bought else 0) == step["reward"]
             if bought:
@@ -150,9 +150,9 @@ def item_page(small_world: World) -> Session:
 
 def act(world: World, session: Session, action: str) -> Session:
     there = pages.clickables(pages.nodes(session, world))
-    answer = pages.step(session, action, there, world)
-    assert answer.valid, action
-    return answer.session
+    after, valid = pages.step(session, action, there, world)
+    assert valid, action
+    return after
 
 
 def rendered(world: World, session: Session) -> str:
