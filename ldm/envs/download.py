@@ -27,7 +27,7 @@ import numpy as np
 
 from ldm.envs._base import facts
 from ldm.errors import LdmError
-from ldm.records import replaced, replacing
+from ldm.records import replaced
 from ldm.text import MAX_RATIO, MAX_UNPACKED, check_file
 from ldm.text import read_array as array_in
 from ldm.types import stable_hash
@@ -77,7 +77,7 @@ def open_compiled(
         arrays, meta = compile_files(text)
         return Compiled(arrays, text.getvalue(), meta)
     try:
-        key = stable_hash([file_digest(path, cache) for path in files], settings)
+        key = stable_hash([_identity(path) for path in files], settings)
         folder = cache / key
         if not folder.is_dir():
             with _lock(cache / f"{key}.lock"):
@@ -91,19 +91,11 @@ def open_compiled(
         ) from error
 
 
-def file_digest(path: Path, cache: Path) -> str:
-    """Return the SHA-256 of a file, cached until its size or modification time changes."""
+def _identity(path: Path) -> list[str | int]:
+    """Return what tells a file's content from an earlier one: its place, size and time."""
     check_file(path)
-    path = path.resolve()
     state = path.stat()
-    note = cache / "digests" / stable_hash(str(path), state.st_size, state.st_mtime_ns)
-    if note.is_file():
-        return note.read_text(encoding="utf-8").strip()
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with replacing(note) as out:
-        out.write(digest + "\n")
-    return digest
+    return [str(path.resolve()), state.st_size, state.st_mtime_ns]
 
 
 def _write(folder: Path, compile_files: Compile) -> None:
