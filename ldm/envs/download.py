@@ -229,13 +229,14 @@ def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None =
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists():
-            part = file.with_name(file.name + ".part")
-            _fetch_part(url, part, progress)
-            _check(part, sha256, url)
-            part.replace(file)
-            _tag_file(part).unlink(missing_ok=True)
-        return _check(file, sha256, url)
+        if file.exists():
+            return _check(file, sha256, url)
+        part = file.with_name(file.name + ".part")
+        _fetch_part(url, part, progress)
+        digest = _check(part, sha256, url)
+        part.replace(file)
+        _tag_file(part).unlink(missing_ok=True)
+        return digest
     except OSError as error:
         raise LdmError(
             f"The download cannot be written to {file.parent}: {error}.",

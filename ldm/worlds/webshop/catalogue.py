@@ -529,11 +529,10 @@ class Catalogue:
 
     def having(self, field: Literal["categories", "queries"], value: str) -> tuple[int, ...]:
         """Return the positions of all products of a category, or with this query field."""
-        try:
-            number = self._meta[field].index(value)
-        except ValueError:
+        names: list[str] = self._meta[field]
+        if value not in names:
             return ()
-        return tuple(np.flatnonzero(self._arrays[field] == number).tolist())
+        return tuple(np.flatnonzero(self._arrays[field] == names.index(value)).tolist())
 
 
 def open_catalogue(
