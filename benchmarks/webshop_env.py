@@ -28,7 +28,7 @@ import numpy as np
 
 from ldm.types import Task
 from ldm.worlds.webshop import WebShop, WebShopOptions
-from ldm.worlds.webshop.catalogue import Files, Goal, Goals, Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Files, Goal, Goals, open_catalogue
 from ldm.worlds.webshop.environment import OFFICIAL_SPLITS, World
 from ldm.worlds.webshop.reward import Titles
 
@@ -70,7 +70,7 @@ def measure_steps(data: Path) -> None:
     official = json.loads((golden / "timings_webshop.json").read_text())
     parses = [json.loads(line) for line in (golden / "titles_pos.jsonl").open()]
     titles = {one["name"]: tuple(one["nouns"]) for one in parses}
-    catalogue = open_catalogue(Files.find(data, human=False), Settings())
+    catalogue = open_catalogue(Files.find(data, human=False))
     step, reset = official["step_mean"], official["reset_mean"]
     print(f"official: {1 / step:.0f} steps/s, {1e3 * reset:.2f} ms a reset")
     for mode in ("text_rich", "text", "bracket"):
@@ -133,7 +133,7 @@ def measure_catalogue(folder: Path, products: int) -> None:
         f"{products} products, {size / 1e9:.2f} GB of JSON, written in {since(start)}", flush=True
     )
     start = time.perf_counter()
-    open_catalogue(Files.find(folder, human=False), Settings(), cache=folder / "cache")
+    open_catalogue(Files.find(folder, human=False), cache=folder / "cache")
     size = sum(path.stat().st_size for path in (folder / "cache").rglob("*") if path.is_file())
     print(
         f"compiled in {since(start)} with at most {peak():.2f} GiB of memory; "
@@ -146,7 +146,7 @@ def measure_catalogue(folder: Path, products: int) -> None:
 def measure_open(folder: Path) -> None:
     """Print the load time, the memory and the searches per second."""
     start = time.perf_counter()
-    catalogue = open_catalogue(Files.find(folder, human=False), Settings(), cache=folder / "cache")
+    catalogue = open_catalogue(Files.find(folder, human=False), cache=folder / "cache")
     print(f"opened in {since(start)}, {len(catalogue)} products, {len(catalogue.goals)} goals")
     queries = [goal.text for goal in spread(catalogue.goals)]
     catalogue.index.search(queries[0])

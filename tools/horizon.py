@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.config import Section
 from ldm.deps.parser import Goal, Vocabulary
-from ldm.deps.select import HorizonModel, Situation, clock, feature_rows, progress, situation
+from ldm.deps.select import HorizonModel, Situation, clock, feature_rows, situation, still_to_get
 from ldm.envs import load_env
 from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError
@@ -171,13 +171,13 @@ class World:
             if not self._now.valid:
                 break
             moments.append((tick, before))
-            came = progress(self._now, reading)
-            if came.reached:
+            left = still_to_get(self._now, reading)
+            if left == 0:
                 end = _tick(self._now, self._card)
                 return [Example(one, end - at) for at, one in moments]
-            if not came.left or self._over or _tick(self._now, self._card) - begun >= patience:
+            if left is None or self._over or _tick(self._now, self._card) - begun >= patience:
                 break
-            goal = replace(goal, count=came.left)
+            goal = replace(goal, count=left)
         # It was not reached: it takes the patience at least, unless it was the time that ended.
         return [] if self._over else [Example(one, patience) for _, one in moments]
 

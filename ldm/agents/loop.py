@@ -203,7 +203,8 @@ class Loop:
         reply = replies.read(text, self.verbs, judged=self.work.judged)
         if not (thinking or reply.action or reply.verdict):  # a thought is no action
             reply = replace(reply, form="malformed")
-        self.count(reply)
+        self.counts[reply.form] += 1
+        self.counts["dropped"] += reply.dropped
         acts = not reply.verdict and (reply.action or reply.form == "malformed" or not thinking)
         action = (reply.action or reply.thought or NO_ACTION) if acts else ""
         return replace(reply, thought=reply.thought if thinking else "", action=action)
@@ -248,11 +249,6 @@ class Loop:
     def admissible(self) -> tuple[str, ...] | None:
         """The possible actions, if the model is shown them."""
         return self.episode.now.admissible if self.work.listed else None
-
-    def count(self, reply: Reply) -> None:
-        """Count the form of a reply."""
-        self.counts[reply.form] += 1
-        self.counts["dropped"] += reply.dropped
 
     def note(self) -> None:
         """Record the forms of replies and the omissions of prompts, however the run ended."""

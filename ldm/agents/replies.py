@@ -153,19 +153,15 @@ LONGEST_REPLY = 8000
 Verdict = Literal["", "completed", "failed"]
 #: As requested; in another form, but understood; not understood.
 Form = Literal["asked", "loose", "malformed"]
-Label = Literal["", "think", "act", "seen"]
 
-_LABELS: tuple[tuple[Label, re.Pattern[str]], ...] = (
-    ("think", re.compile(r"(?:my\s+)?(?:think|thoughts?|reasoning|reason)\s*\d*\s*:\s*", re.I)),
-    (
-        "act",
-        re.compile(
-            r"(?:the\s+|my\s+)?(?:next\s+|best\s+|first\s+)?(?:act|action|command|step|output|answer)"
-            r"\s*\d*(?:\s+to\s+take)?(?:\s+(?:is|would\s+be|should\s+be))?\s*:\s*",
-            re.I,
-        ),
-    ),
-    ("seen", re.compile(r"(?:observation|obs|result)\s*\d*\s*:\s*", re.I)),
+#: The label of a line, in the group of its sort.
+_LABEL = re.compile(
+    r"(?P<think>(?:my\s+)?(?:think|thoughts?|reasoning|reason)\s*\d*\s*:\s*)"
+    r"|(?P<act>(?:the\s+|my\s+)?(?:next\s+|best\s+|first\s+)?"
+    r"(?:act|action|command|step|output|answer)"
+    r"\s*\d*(?:\s+to\s+take)?(?:\s+(?:is|would\s+be|should\s+be))?\s*:\s*)"
+    r"|(?P<seen>(?:observation|obs|result)\s*\d*\s*:\s*)",
+    re.I,
 )
 _FENCE = re.compile(r"```\w*")
 #: Before an action in the line of its thought: "Think: I need a mug. Act: go to desk 1".
@@ -237,14 +233,14 @@ def _from_lines(text: str, verbs: frozenset[str], judged: bool) -> Reply:
     actions: list[str] = []
     others: list[str] = []
     verdict: Verdict = ""
-    label: Label = ""
+    label = ""
     for line in _lines(text):
         own_label, rest = _labelled(line)
         if own_label == "seen":
             break  # the model continues with an imagined observation
         if judged and not actions and (verdict := _verdict(rest)):
             break
-        label = own_label or ("" if label == "seen" else label)
+        label = own_label or label
         if not rest:
             continue
         if own_label == "think":
@@ -273,18 +269,13 @@ def _lines(text: str) -> list[str]:
     return [line for line in (line.strip() for line in lines) if line.strip(_QUOTES)]
 
 
-def _labelled(line: str) -> tuple[Label, str]:
-    """Return the last of the labels that a line begins with, and what follows."""
-    label: Label = ""
-    rest = line.strip(_QUOTES + " ")
-    while True:
-        for name, pattern in _LABELS:
-            match = pattern.match(rest)
-            if match is not None:
-                label, rest = name, _MARK.sub("", rest[match.end() :].strip(_QUOTES + " "))
-                break
-        else:
-            return label, rest
+def _labelled(line: str) -> tuple[str, str]:
+    """Return the sort of the last label that a line begins with, and what follows."""
+    label, rest = "", line.strip(_QUOTES + " ")
+    while match := _LABEL.match(rest):
+        label = match.lastgroup or ""
+        rest = _MARK.sub("", rest[match.end() :].strip(_QUOTES + " "))
+    return label, rest
 
 
 def _verdict(text: str) -> Verdict:
@@ -328,10 +319,7 @@ def _first_word(text: str) -> str:
 
 def _from_json(text: str, judged: bool) -> Reply | None:
     """Parse a reply that is a JSON object with a thought or an action; return None if it is not."""
-    start = text.find("{")
-    if start < 0:
-        return None
-    leading = value_in(text, start)
+    leading = value_in(text, text.index("{")) if "{" in text else None
     if leading is None or not isinstance(value := leading[0], dict):
         return None
     fields = {str(key).casefold(): item for key, item in value.items()}
@@ -343,13 +331,14 @@ def _from_json(text: str, judged: bool) -> Reply | None:
 
 def _named(fields: dict[str, Any], keys: tuple[str, ...]) -> str:
     text = next((fields[key] for key in keys if isinstance(fields.get(key), str)), "")
-    return str(_labelled(text)[1]) if text else ""
+    return _labelled(text)[1]
 
 
 def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length].rstrip() + "…"
 
 
+#: How an action was recognised; "nothing": none was asked for.
 How = Literal["form", "model", "nothing"]
 
 #: Characters of the last page that the model is shown for its names.
@@ -369,18 +358,10 @@ _OTHER_FORM = re.compile(r"\([^():]*: ([^()]+)\)")
 _TRAIL = re.compile(r"\s+(?:now|first|next|again|please)$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Formal:
-    """A formalised action and how it was recognised. "nothing": no action was asked for."""
-
-    action: str
-    how: How
-
-
 def formalise(
     text: str, card: Card, observation: str, llm: LLM, sampling: Sampling = GREEDY
-) -> Formal:
-    """Return the action that `text` names; of several the first.
+) -> tuple[str, How]:
+    """Return the action that `text` names, of several the first, and how it was recognised.
 
     card: as the agent is shown it. observation: the last one that names things. llm: decides if no
     form does. A text that fits none is returned all the same: the environment refuses it.
@@ -388,14 +369,14 @@ def formalise(
     """
     plain = " ".join(_LEAD.sub("", text.strip(_QUOTES + ". ")).strip(_QUOTES + ". ").split())
     if not plain:
-        return Formal("", "nothing")
+        return "", "nothing"
     if formal := _in_form(plain, card):
-        return Formal(formal, "form")
+        return formal, "form"
     messages = render("agents/formalise", card=card, seen=shortened(observation, SIGHT), said=text)
     reply = llm.complete(messages, sampling=sampling, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
     action = understood.action or plain
-    return Formal(_in_form(action, card) or action, "model")
+    return _in_form(action, card) or action, "model"
 
 
 def _in_form(text: str, card: Card) -> str:

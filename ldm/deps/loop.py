@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ldm.agents.decomposition.controller import part_of, rule_of
+from ldm.agents.decomposition.controller import RULES, part_of
 from ldm.agents.loop import Loop, TaskOptions, View, ask, prompt_card, task_work
 from ldm.deps import select
 from ldm.deps.parser import Goal, Malformed, Parser, Plan, Policy, Unmet, Vocabulary, listing
@@ -66,14 +66,14 @@ class OwnController:
         after = select.clock(now.observation, reading)
         if before and after:
             self.spent[goal.rank] = self.spent.get(goal.rank, 0) + after[0] - before[0]
-        came = select.progress(now, reading)
-        if came.reached:
+        left = select.still_to_get(now, reading)
+        if left == 0:
             return Pursuit("done")
-        if not came.left:
+        if left is None:
             line = select.answer_line(card, now, whole=False)
             why = f"The answer was: {line}" if line else ""
             return Pursuit("failed" if now.valid else "refused", why)
-        self.left[goal.rank] = came.left
+        self.left[goal.rank] = left
         if self.spent.get(goal.rank, 0) >= self._patience(goal):
             answer = select.answer_line(card, now, whole=True)
             return Pursuit(
@@ -108,7 +108,7 @@ class Executor:
             actions=self.options.actions,
         )
         self._opening = self.episode.now.observation
-        self._rule = rule_of(self.episode.card)
+        self._rule = RULES[self.episode.card.handover]
         self._carried = ""
 
     def begin(self) -> None:
@@ -208,7 +208,8 @@ class Trial:
     def __post_init__(self) -> None:
         self._card = prompt_card(self.episode.card, self.options.card)
         self._opening = without_goal(self.episode.now.observation, self.episode.goal)
-        self._vocabulary = self.parser.vocabulary
+        self._vocabulary = known = self.parser.vocabulary
+        self._kind = "free" if known.free else "counted" if known.counted else "sentences"
         self._sampling = Sampling(self.options.temperature)
         self._view = View(len(self.examples), self.options.observation)
 
@@ -223,13 +224,14 @@ class Trial:
                 self._rounds()
 
     def _rounds(self) -> None:
+        style = self.options.style
         while True:
             turn = Turn(self.parser.plan(self._plan()))
             self.turns.append(turn)
             self._carry_out(turn)
-            if len(self.turns) > self.options.new_plans:
+            if not style.replans or len(self.turns) > self.options.rounds:
                 return
-            if self.options.style.explains:
+            if style.explains:
                 turn.explanation = self._explanation(turn)
 
     def _carry_out(self, turn: Turn) -> None:
@@ -321,12 +323,6 @@ class Trial:
             self.planner, prompt, self._view, turns, sampling=sampling, max_tokens=most, stop=stop
         )
         return completion.text
-
-    @property
-    def _kind(self) -> str:
-        if self._vocabulary.free:
-            return "free"
-        return "counted" if self._vocabulary.counted else "sentences"
 
     def _step_by_step(self) -> None:
         """Ask for one goal at a time (Inner Monologue)."""

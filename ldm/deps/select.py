@@ -37,31 +37,19 @@ LONGEST = 300
 _COUNTED = re.compile(r"(\d+) ([a-z][\w ]*)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a pursued goal according to an answer.
+def still_to_get(answer: TimeStep, reading: Reading) -> int | None:
+    """Return what a goal still has to get after the answer to its action; None if it failed.
 
-    reached: whether it is done. left: the number still to get if it is continued, else 0.
-    """
-
-    reached: bool
-    left: int = 0
-
-
-def progress(answer: TimeStep, reading: Reading) -> Progress:
-    """Return the progress of a goal according to the answer to its action.
-
-    If the card's reading does not know the answer, its `valid` decides.
+    0 is reached. If the card's reading does not know the answer, its `valid` decides.
     """
     text = answer.observation
     if not answer.valid:
-        return Progress(reached=False)
+        return None
     if reading.going and (match := re.search(reading.going, text, re.MULTILINE)):
-        left = match.groupdict().get("left")
-        return Progress(reached=False, left=int(left) if left else 1)
-    if reading.done:
-        return Progress(re.search(reading.done, text, re.MULTILINE) is not None)
-    return Progress(reached=True)
+        return int(match.groupdict().get("left") or 1)
+    if reading.done and not re.search(reading.done, text, re.MULTILINE):
+        return None
+    return 0
 
 
 def held(observation: str, reading: Reading) -> dict[str, int] | None:

@@ -87,11 +87,6 @@ class DepsOptions(TaskOptions):
         """The style that defines the method."""
         return STYLES[self.method]
 
-    @property
-    def new_plans(self) -> int:
-        """The maximum number of new plans: 0 if the method does not replan."""
-        return self.rounds if self.style.replans else 0
-
 
 #: Suffix of the companion of a demonstration file that holds their rounds: task id → rounds.
 ROUNDS = ".rounds.json"

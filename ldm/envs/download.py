@@ -27,7 +27,7 @@ import numpy as np
 
 from ldm.envs._base import facts
 from ldm.errors import LdmError
-from ldm.records import replaced, replacing
+from ldm.records import replaced
 from ldm.text import MAX_RATIO, MAX_UNPACKED, check_file
 from ldm.text import read_array as array_in
 from ldm.types import stable_hash
@@ -35,11 +35,6 @@ from ldm.types import stable_hash
 _META, _TEXT = "meta.json", "text.jsonl"
 #: Bytes of a file that are read for its checksum: all of it, unless opening would take long.
 _SUMMED = 64 * 2**20
-#: Exceptions that a damaged cache may raise.
-DAMAGE = (
-    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError),
-    *(RecursionError, LdmError),
-)
 
 #: Write the text to a binary file; return the arrays by name, and metadata as JSON values.
 Compile = Callable[[IO[bytes]], tuple[dict[str, np.ndarray], dict[str, Any]]]
@@ -82,7 +77,7 @@ def open_compiled(
         arrays, meta = compile_files(text)
         return Compiled(arrays, text.getvalue(), meta)
     try:
-        key = stable_hash([file_digest(path, cache) for path in files], settings)
+        key = stable_hash([_identity(path) for path in files], settings)
         folder = cache / key
         if not folder.is_dir():
             with _lock(cache / f"{key}.lock"):
@@ -96,19 +91,11 @@ def open_compiled(
         ) from error
 
 
-def file_digest(path: Path, cache: Path) -> str:
-    """Return the SHA-256 of a file, cached until its size or modification time changes."""
+def _identity(path: Path) -> list[str | int]:
+    """Return what tells a file's content from an earlier one: its place, size and time."""
     check_file(path)
-    path = path.resolve()
     state = path.stat()
-    note = cache / "digests" / stable_hash(str(path), state.st_size, state.st_mtime_ns)
-    if note.is_file():
-        return note.read_text(encoding="utf-8").strip()
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with replacing(note) as out:
-        out.write(digest + "\n")
-    return digest
+    return [str(path.resolve()), state.st_size, state.st_mtime_ns]
 
 
 def _write(folder: Path, compile_files: Compile) -> None:
@@ -142,7 +129,7 @@ def _open(folder: Path) -> Compiled:
         arrays = {name: np.asarray(array_in(one, mapped=True)) for name, one in files.items()}
         with (folder / _TEXT).open("rb") as file:
             text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except DAMAGE as error:
+    except Exception as error:  # a damaged file makes its readers raise many kinds
         raise LdmError(
             f"The compiled data in {folder} are damaged: {error}.",
             "Remove that folder; it is then compiled again.",
@@ -242,13 +229,14 @@ def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None =
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists():
-            part = file.with_name(file.name + ".part")
-            _fetch_part(url, part, progress)
-            _check(part, sha256, url)
-            part.replace(file)
-            _tag_file(part).unlink(missing_ok=True)
-        return _check(file, sha256, url)
+        if file.exists():
+            return _check(file, sha256, url)
+        part = file.with_name(file.name + ".part")
+        _fetch_part(url, part, progress)
+        digest = _check(part, sha256, url)
+        part.replace(file)
+        _tag_file(part).unlink(missing_ok=True)
+        return digest
     except OSError as error:
         raise LdmError(
             f"The download cannot be written to {file.parent}: {error}.",

@@ -143,18 +143,6 @@ UNASKED = 2.0
 BARREN = 0.5
 
 
-def search(
-    positions: Positions, goal: str, decide: Decide, options: TreeOptions
-) -> tuple[TreeNode, ...]:
-    """Return the nodes of all processes tried, by number; a child comes after its parent.
-
-    decide: returns the greedy decision in a position, then its alternatives, with confidences.
-    The search ends with the first full score, or when `options.budget` steps are spent.
-    Raise the errors of the environment and of `decide`, and ReplayDivergence.
-    """
-    return _Search(positions, goal, decide, options).run()
-
-
 @dataclass(slots=True, eq=False)
 class _Reached:
     """A node that was reached. children: by action. votes: of the memory, None until it decided."""
@@ -194,12 +182,16 @@ class _Open:
 SURVEYS = frozenset({"survey", "try"})
 
 
-class _Search:
-    """One search; see `search`."""
+class Search:
+    """One search of decision processes."""
 
     def __init__(
         self, positions: Positions, goal: str, decide: Decide, options: TreeOptions
     ) -> None:
+        """Start the task.
+
+        decide: returns the greedy decision in a position, then its alternatives, with confidences.
+        """
         self._positions = positions
         self._decide = decide
         self._options = options
@@ -217,7 +209,11 @@ class _Search:
         self._solved = False
 
     def run(self) -> tuple[TreeNode, ...]:
-        """Search until it is solved or the budget is spent."""
+        """Return the nodes of all processes tried, by number; a child comes after its parent.
+
+        The search ends with the first full score, or when `options.budget` steps are spent.
+        Raise the errors of the environment and of `decide`, and ReplayDivergence.
+        """
         do: Mapping[str, Callable[[_Open], None]] = {
             "follow": lambda entry: self._follow(entry.at, entry.cost),
             "deviations": self._queue_deviations,

@@ -21,8 +21,8 @@ from pydantic import Field
 from ldm import records
 from ldm.episode import FULL_SCORE, Environment
 from ldm.errors import LdmError, RunStopped
-from ldm.explore.best_first import search
-from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, grow, path_to
+from ldm.explore.best_first import Search
+from ldm.explore.tree import Growth, Position, Positions, TreeNode, TreeOptions, best_leaf, path_to
 from ldm.memory import Memory
 from ldm.memory.formation import tuples_of
 from ldm.memory.index import IndexedTuple
@@ -235,8 +235,8 @@ class Explorer(ExplorationWorker):
             return policy.branch(now, batches, options.proposals, options.concentration)
 
         if options.explorer == "best-first":
-            return search(positions, task.goal, decide, options)
-        return grow(positions, decide, options)
+            return Search(positions, task.goal, decide, options).run()
+        return Growth(positions, decide, options).run()
 
     def _ground(
         self, task: Task, positions: Positions, batches: tuple[str, ...]

@@ -109,10 +109,8 @@ class Positions:
             self._open.pop().close()
 
     def _environment_at(self, position: Position) -> Environment:
-        if position.env is not None:
-            fork = self._fork(position.env)
-            if fork is not None:
-                return fork
+        if position.env is not None and (fork := self._fork(position.env)) is not None:
+            return fork
         if position is not self._current:
             self._replay(position)
         self._current = None
@@ -191,17 +189,7 @@ class TreeNode:
 Decide = Callable[[Position], Answer]
 
 
-def grow(positions: Positions, decide: Decide, options: TreeOptions) -> tuple[TreeNode, ...]:
-    """Return the whole tree, by number; a child comes after its parent.
-
-    Finished paths count towards the `width`, open ones share the rest. The search ends with the
-    first full score: paths still open could only be longer.
-    Raise the errors of the environment and of `decide`, and ReplayDivergence.
-    """
-    return _TreeBuilder(positions, decide, options).build()
-
-
-class _TreeBuilder:
+class Growth:
     """Grows a tree. places: the number of paths allowed in addition to the finished ones."""
 
     def __init__(self, positions: Positions, decide: Decide, options: TreeOptions) -> None:
@@ -212,7 +200,13 @@ class _TreeBuilder:
         self._nodes: list[TreeNode] = []
         self._at: dict[int, Position] = {}
 
-    def build(self) -> tuple[TreeNode, ...]:
+    def run(self) -> tuple[TreeNode, ...]:
+        """Return the whole tree, by number; a child comes after its parent.
+
+        Finished paths count towards the `width`, open ones share the rest. The search ends with the
+        first full score: paths still open could only be longer.
+        Raise the errors of the environment and of `decide`, and ReplayDivergence.
+        """
         self._at[0] = start = self._positions.start()
         self._nodes.append(opening(start))
         open_paths = [0]

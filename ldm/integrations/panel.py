@@ -69,11 +69,6 @@ class Session:
         self.earned = 0.0
 
     @property
-    def protocol(self) -> Mapping[str, Any]:
-        """What scores depend on; see `ldm.episode.Environment.protocol`."""
-        return self._env.protocol()
-
-    @property
     def score(self) -> float:
         """The score of the episode so far, in [0, 1]."""
         return min(1.0, max(0.0, self.earned))
@@ -150,7 +145,7 @@ class Panel:
     def of(cls, env: str, split: str, limit: int | None = None, **options: Any) -> Panel:
         """Return a panel of a split: all tasks, or `limit` with an even share of each kind."""
         session = Session(env, split, **options)
-        return cls(select(session.tasks, limit=limit), session.protocol)
+        return cls(select(session.tasks, limit=limit), session._env.protocol())
 
     @property
     def digest(self) -> str:

@@ -22,7 +22,7 @@ from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
 from ldm.records import Problem
 from ldm.text import read_lines
 from ldm.types import Score, Step, Task, Trajectory
-from ldm.worlds.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Catalogue, Files, Product, open_catalogue
 from ldm.worlds.webshop.environment import KIND
 from ldm.worlds.webshop.pages import CLICKED, PER_PAGE, Page, Session, bracket, nodes
 
@@ -158,7 +158,7 @@ def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
 @lru_cache(maxsize=1)
 def _catalogue(data: str) -> Catalogue:
     """Return the catalogue in `data`, cached for the next log, as each file holds one session."""
-    return open_catalogue(Files.find(Path(data), human=False), Settings())
+    return open_catalogue(Files.find(Path(data), human=False))
 
 
 def _event(line: Line) -> Event:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ldm.explore.best_first import search
+from ldm.explore.best_first import Search
 from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, leaves
 from ldm.reason import Answer
 from ldm.types import Proposal
@@ -44,7 +44,7 @@ def searched(
 ) -> tuple[TreeNode, ...]:
     positions = Positions(maze or Maze(doors), TASK)
     votes = Voted(doors, {})
-    nodes = search(positions, goal, votes, TreeOptions(**options))
+    nodes = Search(positions, goal, votes, TreeOptions(**options)).run()
     positions.close()
     return nodes
 
@@ -92,7 +92,7 @@ class TestBestFirst:
                 return Answer((Proposal("wall", 1.0),))
 
         positions = Positions(Silent(UNLIKELY), TASK)
-        nodes = search(positions, TASK.goal, Wrong(UNLIKELY, {}), TreeOptions())
+        nodes = Search(positions, TASK.goal, Wrong(UNLIKELY, {}), TreeOptions()).run()
         positions.close()
         assert [node.fate for node in nodes] == ["over", "invalid"]
         assert leaves(nodes)
@@ -169,7 +169,7 @@ def _room(place: str, done: str) -> str:
 def kitchen_searched(goal: str) -> tuple[TreeNode, ...]:
     doors = kitchen()
     positions = Positions(Maze(doors), replace(TASK, goal=goal))
-    nodes = search(positions, goal, Told(doors, {}), TreeOptions(budget=300, depth=50))
+    nodes = Search(positions, goal, Told(doors, {}), TreeOptions(budget=300, depth=50)).run()
     positions.close()
     return nodes
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ldm.errors import ReplayDivergence
-from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, grow, leaves
+from ldm.explore.tree import Growth, Position, Positions, TreeNode, TreeOptions, best_leaf, leaves
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told, way
 
@@ -18,7 +18,7 @@ def tree(
     **options: Any,
 ) -> tuple[TreeNode, ...]:
     positions = Positions(maze or Maze(doors), TASK)
-    nodes = grow(positions, Told(doors, extra or {}), TreeOptions(**options))
+    nodes = Growth(positions, Told(doors, extra or {}), TreeOptions(**options)).run()
     positions.close()
     return nodes
 

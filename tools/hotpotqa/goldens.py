@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ldm.worlds.hotpotqa.world import (
-    FINISHED,
-    MAY_REFER,
-    Ambiguous,
-    Page,
-    Reading,
-    Similar,
-    apply_action,
-)
+from ldm.worlds.hotpotqa.world import FINISHED, MAY_REFER, Miss, Page, Reading, apply_action
 
 #: equal: answer and state are. finish: the official answer, then repeated for ever, tells the
 #: reward, ours does not. backslash: the official code read one as an escape, in this step or in one
@@ -42,14 +34,14 @@ class Served:
     def __init__(self, served: list[dict[str, Any]]) -> None:
         self.served = served
 
-    def ask(self, query: str) -> Page | Similar | Ambiguous:
+    def ask(self, query: str) -> Page | Miss:
         """Return what was served, whatever the query."""
         first, *again = self.served
         if first["kind"] == "results":
-            return Similar(tuple(first["titles"]))
+            return Miss(tuple(first["titles"]))
         paragraphs = tuple(first["paragraphs"])
         if any(MAY_REFER in text for text in paragraphs):
-            return Ambiguous(tuple(again[0]["titles"]))
+            return Miss(tuple(again[0]["titles"]), ambiguous=True)
         return Page.of(paragraphs)
 
 
@@ -78,7 +70,7 @@ def compare(golden: Path) -> Iterator[Comparison]:
                 reading = None
                 yield Comparison(kind, "backslash", where)
             else:
-                reply = apply_action(step["action"], reading, Served(step.get("served", [])))
+                reply = apply_action(step["action"], reading, Served(step.get("served", [])).ask)
                 reading = reply.reading
                 expected: object
                 actual: object

@@ -182,9 +182,9 @@ class _Following(Loop):
         intention = reply.action or reply.thought
         self._ask_for("thought")
         self.intentions.append(intention)
-        formal = formalise(intention, self.card, self._page(), self.llm, self.work.sampling)
-        self.counts[formal.how] += 1
-        return Reply(thought, formal.action or NO_ACTION)
+        action, how = formalise(intention, self.card, self._page(), self.llm, self.work.sampling)
+        self.counts[how] += 1
+        return Reply(thought, action or NO_ACTION)
 
     def note(self) -> None:
         self.episode.note(SAID, said=self.intentions, formalised=dict(self.counts), plan=self.plan)

@@ -275,16 +275,12 @@ class OpenPage(Rule):
         return ", ".join(dict.fromkeys(code.upper() for code in codes)) or carried
 
 
+#: `Card.handover` → its rule.
 RULES: Mapping[Handover, Rule] = {
     "action": LastAction(),
     "inventory": Inventory(),
     "page": OpenPage(),
 }
-
-
-def rule_of(card: Card) -> Rule:
-    """Return the rule of the environment of this card."""
-    return RULES[card.handover]
 
 
 def looked(
@@ -320,7 +316,7 @@ def part_of(whole: Work, task: str, episode: Episode, opening: str, carried: str
 
     opening: as `Rule.beginning` gives it. Raise EpisodeOver, see `Rule`.
     """
-    hints = (*whole.hints, *rule_of(episode.card).to_executor(episode, carried))
+    hints = (*whole.hints, *RULES[episode.card.handover].to_executor(episode, carried))
     return replace(whole, task=task, hints=hints, opening=opening)
 
 
@@ -396,7 +392,7 @@ class Controller:
         episode, options = self.episode, self.options
         self.opening = episode.now.observation
         self.root = Node(episode.goal)
-        self.rule = rule_of(episode.card)
+        self.rule = RULES[episode.card.handover]
         self.whole = replace(task_work(episode, options), steps=options.executor_steps)
         place, shots = options.demonstrations, options.shots
         looks = demonstrations.skills(episode.env_name, place) if shots else ()

@@ -20,6 +20,7 @@ from typing import TypeVar
 from ldm import records
 from ldm.episode import Digests
 from ldm.errors import LdmError
+from ldm.text import read_bytes
 from ldm.types import Trajectory, stable_hash
 
 R = TypeVar("R")
@@ -49,14 +50,8 @@ class Division:
 def digest(path: Path) -> str:
     """Return a digest of a file and its companions. Raise LdmError if it cannot be read."""
     companions = (path.with_suffix(end) for end in (SKILLS, DIVISIONS))
-    try:
-        texts = [path.read_bytes()]
-        texts += [file.read_bytes() if file.is_file() else b"" for file in companions]
-    except OSError as error:
-        raise LdmError(
-            f"There are no demonstrations at {path}: {error.strerror}.", "Name another file."
-        ) from error
-    return stable_hash([text.hex() for text in texts])
+    texts = [read_bytes(file) if file.is_file() else b"" for file in companions]
+    return stable_hash([text.hex() for text in (read_bytes(path), *texts)])
 
 
 #: `Agent.digests` of those whose options name a file of demonstrations.

@@ -22,7 +22,7 @@ def check(path: Path) -> DataCheck:
     without an article. conflicts: titles with several texts, of which the first is kept.
     Raise LdmError if the questions are missing or are not JSON.
     """
-    sources = _sources(path)
+    sources = Sources.find(path, "context")
     opened = library.open_library(sources, None)
     splits: dict[str, dict[str, int]] = {}
     left_out = 0
@@ -50,14 +50,4 @@ def check(path: Path) -> DataCheck:
 
 def files(path: Path) -> tuple[Path, ...]:
     """Return the files of questions and articles. Raise LdmError if there are no questions."""
-    return _sources(path).files
-
-
-def _sources(path: Path) -> Sources:
-    if not path.is_dir():
-        raise LdmError(
-            f"{path} is not a folder.",
-            f"Use the folder that holds {library.FILES[library.DEV_HARD][0].replace('*', '')}, or "
-            "download it: ldm data hotpotqa --to FOLDER.",
-        )
-    return Sources.find(path, "context")
+    return Sources.find(path, "context").files

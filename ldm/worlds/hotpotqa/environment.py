@@ -64,13 +64,13 @@ class HotpotQA(ListedEnvironment[Question]):
         question = self._game(task)
         self._question, self._library = question, self._open(task.id.partition("/")[0])
         self._reading, self._done = Reading(), False
-        return TimeStep(question.opening)
+        return TimeStep(f"Question: {question.text}")
 
     def _act(self, action: str) -> TimeStep:
         """Carry out an action; `finish` ends the task and earns the score of its answer."""
         if self._done:
             return TimeStep(FINISHED, done=True)
-        reply = apply_action(action, self._reading, self._library)
+        reply = apply_action(action, self._reading, self._library.ask)
         self._reading = reply.reading
         if reply.answer is None:
             return TimeStep(reply.text, valid=reply.valid)

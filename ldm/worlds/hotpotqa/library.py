@@ -36,7 +36,7 @@ from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import check_file, lines_of, read_json
 from ldm.types import Task
-from ldm.worlds.hotpotqa.world import MAY_REFER, SHOWN, Ambiguous, Page, Similar
+from ldm.worlds.hotpotqa.world import MAY_REFER, SHOWN, Miss, Page
 from ldm.worlds.lucene.search import Index, Indexer
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -63,20 +63,15 @@ def f1(answer: str, gold: str) -> float:
 
     Two empty answers have 0, although they are an exact match, as in the script.
     """
-    return precision_recall_f1(answer, gold)[2]
-
-
-def precision_recall_f1(answer: str, gold: str) -> tuple[float, float, float]:
-    """Return precision, recall and F1 over the words of both answers, each in [0, 1]."""
     ours, right = normalized(answer), normalized(gold)
     if ours != right and (ours in _WHOLE or right in _WHOLE):
-        return 0.0, 0.0, 0.0
+        return 0.0
     answer_words, gold_words = ours.split(), right.split()
     common = (Counter(answer_words) & Counter(gold_words)).total()
     if not common:
-        return 0.0, 0.0, 0.0
+        return 0.0
     precision, recall = common / len(answer_words), common / len(gold_words)
-    return precision, recall, 2 * precision * recall / (precision + recall)
+    return 2 * precision * recall / (precision + recall)
 
 
 def reward(answer: str, gold: str, *, partial: bool) -> float:
@@ -120,10 +115,6 @@ class Question:
     level: str
     titles: tuple[str, ...]
 
-    @property
-    def opening(self) -> str:
-        return f"Question: {self.text}"
-
     def task(self, split: str) -> Task:
         """Return the task; agents see no answer, title or level."""
         articles = " | ".join(self.titles)  # a memory and an evaluation must not share them
@@ -156,7 +147,7 @@ class Abstract:
 
     def article(self) -> Article:
         """Return the article with its title decoded."""
-        return article(self.title, self.text)
+        return unescape(self.title), self.text
 
 
 def find_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
@@ -205,7 +196,7 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
         ids.add(one.id)
         titles = tuple(sorted({unescape(title) for title, _ in one.supporting_facts}))
         question = Question(one.id, one.question, one.answer, one.type, one.level, titles)
-        return question, tuple(article(*part) for part in one.context)
+        return question, tuple((unescape(title), text) for title, text in one.context)
 
     for number, entry in enumerate(entries, start=1):
         yield parsed(json.dumps(entry), Entry, made, str(path), number)
@@ -219,11 +210,6 @@ def read_articles(path: Path) -> Iterator[Article | Problem]:
     for number, (title, text) in enumerate(entries.items(), start=1):
         line = json.dumps({"title": title, "text": text})
         yield parsed(line, Abstract, Abstract.article, str(path), number)
-
-
-def article(title: str, sentences: Sequence[str]) -> Article:
-    """Return an article with its title decoded."""
-    return unescape(title), tuple(sentences)
 
 
 def select(split: str, questions: Mapping[str, Sequence[Question]]) -> tuple[list[Question], int]:
@@ -445,7 +431,7 @@ class Library:
         title, sentences = self._compiled.value(place)
         return title, tuple(sentences)
 
-    def ask(self, query: str) -> Page | Similar | Ambiguous:
+    def ask(self, query: str) -> Page | Miss:
         """Return the article with this title, or the titles to choose from."""
         place = self.place(query)
         if place is not None:
@@ -453,11 +439,10 @@ class Library:
             text = "".join(sentences)
             if MAY_REFER not in text:
                 return Page.of((text.strip(),))
-            return Ambiguous(self._with_similar(self._called("base", title), query))
+            return Miss(self._with_similar(self._called("base", title), query), ambiguous=True)
         meant = () if _NO_TITLE.search(query) else self._called("base", query)
-        if len(meant) > 1:
-            return Ambiguous(self._with_similar(meant, query))
-        return Similar(self._with_similar((), query))
+        several = len(meant) > 1
+        return Miss(self._with_similar(meant if several else (), query), several)
 
     def place(self, query: str) -> int | None:
         """Return the number of the article that a query opens, or None.

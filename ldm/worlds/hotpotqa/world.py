@@ -5,8 +5,8 @@ The quirks (n) are numbered in `docs/decisions/hotpotqa.md`, which also lists th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 #: Sentences that a search shows, and similar titles that a miss lists.
 SHOWN = 5
@@ -39,25 +39,18 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
-    """No article has the title that was searched. titles: of similar articles, best first."""
+class Miss:
+    """No article has the title that was searched, or several can be meant (9): `ambiguous`.
+
+    titles: of those meant, and of similar ones, best first.
+    """
 
     titles: tuple[str, ...]
+    ambiguous: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ambiguous:
-    """Several articles can be meant (9). titles: theirs, and of similar ones."""
-
-    titles: tuple[str, ...]
-
-
-class Wiki(Protocol):
-    """A collection of articles."""
-
-    def ask(self, query: str) -> Page | Similar | Ambiguous:
-        """Return the article with a title, or the titles to choose from."""
-        ...
+#: Returns the article with a title, or the titles to choose from.
+Ask = Callable[[str], Page | Miss]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +81,11 @@ class Reply:
     answer: str | None = None
 
 
-def apply_action(action: str, reading: Reading, wiki: Wiki) -> Reply:
-    """Carry out one action (2)."""
+def apply_action(action: str, reading: Reading, ask: Ask) -> Reply:
+    """Carry out one action (2). ask: searches a collection of articles."""
     action = action.strip()
     if (title := _argument(action, "search")) is not None:
-        return _search(title, reading, wiki)
+        return _search(title, reading, ask)
     if (keyword := _argument(action, "lookup")) is not None:
         return _look_up(keyword, reading)
     if (answer := _argument(action, "finish")) is not None:
@@ -109,16 +102,13 @@ def _argument(action: str, verb: str) -> str | None:
     return None
 
 
-def _search(title: str, reading: Reading, wiki: Wiki) -> Reply:
+def _search(title: str, reading: Reading, ask: Ask) -> Reply:
     """Open an article; if there is none, the open one stays open (8)."""
-    match wiki.ask(title):
-        case Page() as page:
-            return Reply(" ".join(page.sentences[:SHOWN]), Reading(page))
-        case Ambiguous(titles):
-            title = f"[{title}]"
-        case Similar(titles):
-            pass
-    return Reply(f"Could not find {title}. Similar: {list(titles[:SHOWN])}.", reading)
+    answer = ask(title)
+    if isinstance(answer, Page):
+        return Reply(" ".join(answer.sentences[:SHOWN]), Reading(answer))
+    what = f"[{title}]" if answer.ambiguous else title
+    return Reply(f"Could not find {what}. Similar: {list(answer.titles[:SHOWN])}.", reading)
 
 
 def _look_up(keyword: str, reading: Reading) -> Reply:

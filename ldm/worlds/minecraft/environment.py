@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment
@@ -183,8 +183,7 @@ def _parallel(goals: int, number: int, rules: Rules) -> Game:
 
 
 def _data() -> Any:
-    text = resources.files("ldm.worlds.minecraft").joinpath("tasks.json").read_text("utf-8")
-    return json.loads(text)
+    return json.loads(Path(__file__).with_name("tasks.json").read_text("utf-8"))
 
 
 #: Actions of an episode without a map.
@@ -223,8 +222,8 @@ class Minecraft(ListedEnvironment[Game]):
     The reward is 1 when the target is held, which ends the task; of several targets each earns its
     share once. A fork copies a reference to the state, which is never modified.
 
-    situation, world: the present state and the map, None if only recipes count; for measurements,
-    as agents see the observation only.
+    targets, situation, world: what to obtain, the present state and the map, None if only recipes
+    count; for measurements, as agents see the observation only.
     """
 
     card: Card = CARD
@@ -237,26 +236,30 @@ class Minecraft(ListedEnvironment[Game]):
     Options = MinecraftOptions
     options: MinecraftOptions
     world: World | None = None
+    targets: tuple[Target, ...]
     situation: State
-    _playing: Game
     _controller: Controller
+    _limit: int
     _done: bool
 
     def __init__(self, options: MinecraftOptions | None = None) -> None:
         super().__init__(options)
         self.card = CARD if self.options.nearest else BY_PLAN
         self.rules = load_rules(self.options.rules)
+        self._without_map = self.options.controller == "none"
 
     def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the goal, the limit and the surroundings."""
-        self._playing = game = self._game(task)
+        game = self._game(task)
+        self.targets = game.targets
+        self._limit = self.options.limit or (ACTIONS if self._without_map else game.limit)
         self._done = False
         self._controller = self._control(game)
         self.situation = self._controller.start(
             () if self.options.given == "none" else ("diamond_axe",)
         )
         unit = "actions" if self._without_map else "ticks"
-        return self._answer(texts.opening(task.goal, f"{self._limit} {unit}"))
+        return self._answer(f"Task: {task.goal} within {self._limit} {unit}.")
 
     def _act(self, action: str) -> TimeStep:
         """Carry out an action until it is done, its slice is over, a tool breaks or time is up."""
@@ -273,19 +276,6 @@ class Minecraft(ListedEnvironment[Game]):
                 return self._in_vain(command, how)
             return self._refused(how)
         return self._carry_out(command, how)
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """The targets of the running task."""
-        return self._playing.targets
-
-    @property
-    def _without_map(self) -> bool:
-        return self.options.controller == "none"
-
-    @property
-    def _limit(self) -> int:
-        return self.options.limit or (ACTIONS if self._without_map else self._playing.limit)
 
     def _control(self, game: Game) -> Controller:
         self.world = None
@@ -352,7 +342,7 @@ class Minecraft(ListedEnvironment[Game]):
 
     def _pay(self) -> float:
         """Return the reward of targets held for the first time; end the task with the last one."""
-        targets, paid = self._playing.targets, self.situation.paid
+        targets, paid = self.targets, self.situation.paid
         held = self.situation.held
         now = {str(target) for target in targets if held(*target.items) >= target.count} - paid
         if not now:

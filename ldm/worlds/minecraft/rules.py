@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -218,8 +218,7 @@ class Rules:
 @cache
 def load_rules(name: RuleSet) -> Rules:
     """Return the rules of that name, which are read once a process."""
-    text = resources.files("ldm.worlds.minecraft").joinpath("rules.json").read_text("utf-8")
-    return Rules(name, json.loads(text))
+    return Rules(name, json.loads(Path(__file__).with_name("rules.json").read_text("utf-8")))
 
 
 def _paper(

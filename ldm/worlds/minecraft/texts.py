@@ -44,11 +44,6 @@ def _done(command: Command, gained: int) -> str:
     return f"{verb} {gained or 'no'} {command.word}, {left} to go."
 
 
-def opening(goal: str, limit: str) -> str:
-    """Return the line with the task."""
-    return f"Task: {goal} within {limit}."
-
-
 def inventory(state: State) -> str:
     """Return the line with the held and the equipped items."""
     held = ", ".join(f"{count} {item}" for item, count in sorted(state.inventory.items()))

@@ -55,10 +55,15 @@ def pattern(form: str) -> re.Pattern[str]:
     return re.compile(" ".join(words))
 
 
-def listing(names: list[str], conjunction: str = "and") -> str:
+def listing(names: list[str]) -> str:
     """Return names as "a, b and c"."""
     *most, last = names
-    return f"{', '.join(most)} {conjunction} {last}" if most else last
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def there_are(what: str, names: list[str]) -> str:
+    """Return the sentence that counts and names some things: "There are 2 rings: a and b."."""
+    return f"There are {len(names)} {what}: {listing(names)}."
 
 
 def reachable(scene: Scene, poses: Poses, number: int) -> Refusal | None:

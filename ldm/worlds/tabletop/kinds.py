@@ -122,12 +122,9 @@ class Bowls(Kind):
 
     def opening(self, scene: Scene) -> str:
         """Name the colours of bowls and blocks."""
-        bowls = listing([bowl.colour for bowl in scene.fixtures])
-        blocks = listing([block.colour for block in scene.things])
-        return (
-            f"There are {len(scene.fixtures)} bowls: {bowls}. "
-            f"There are {len(scene.things)} blocks: {blocks}."
-        )
+        bowls = actions.there_are("bowls", [bowl.colour for bowl in scene.fixtures])
+        blocks = actions.there_are("blocks", [block.colour for block in scene.things])
+        return f"{bowls} {blocks}"
 
     def where(self, scene: Scene, poses: Poses, number: int) -> str:
         bowl = self._bowl(scene, poses[number])
@@ -199,11 +196,8 @@ class Kits(Kind):
     def opening(self, scene: Scene) -> str:
         """Name the holes and the objects."""
         holes = listing([hole.form.name for hole in scene.holes])
-        objects = listing([f"a {thing.name}" for thing in scene.things])
-        return (
-            f"There is a kit with {len(scene.holes)} holes: {holes}. "
-            f"There are {len(scene.things)} objects: {objects}."
-        )
+        objects = actions.there_are("objects", [f"a {thing.name}" for thing in scene.things])
+        return f"There is a kit with {len(scene.holes)} holes: {holes}. {objects}"
 
     def where(self, scene: Scene, poses: Poses, number: int) -> str:
         hole = self._hole(scene, number)
@@ -393,8 +387,8 @@ class Packing(Kind):
 
     def opening(self, scene: Scene) -> str:
         """Name the objects."""
-        objects = listing([f"a {thing.name}" for thing in scene.things])
-        return f"There is a brown box. There are {len(scene.things)} objects: {objects}."
+        objects = actions.there_are("objects", [f"a {thing.name}" for thing in scene.things])
+        return f"There is a brown box. {objects}"
 
     def where(self, scene: Scene, poses: Poses, number: int) -> str:
         inside = self._inside(scene, scene.things[number], poses[number])
@@ -480,11 +474,8 @@ class Pyramid(Kind):
     def opening(self, scene: Scene) -> str:
         """Name the blocks of the base and those to stack."""
         base = listing([f"the {shade} brown block" for shade in BASE])
-        blocks = listing([block.colour for block in scene.things])
-        return (
-            f"There is a base of three brown blocks side by side: {base}. "
-            f"There are {len(scene.things)} blocks: {blocks}."
-        )
+        blocks = actions.there_are("blocks", [block.colour for block in scene.things])
+        return f"There is a base of three brown blocks side by side: {base}. {blocks}"
 
     def where(self, scene: Scene, poses: Poses, number: int) -> str:
         """Return the support of a block."""

@@ -31,18 +31,13 @@ _TABLE = '<geom name="table" type="plane" size="0.3 0.55 0.1" pos="0.5 0 0"/>'
 _ORIGIN = Pose(0, 0)
 
 
-def weld(thing: int) -> str:
-    """Return the name of the weld that holds a thing."""
-    return f"weld{thing}"
-
-
 def model_of(scene: Scene) -> str:
-    """Return the model of a scene."""
+    """Return the model of a scene, with a weld for each thing in their order."""
     meshes: list[str] = []
     fixtures = [line for fixture in scene.fixtures for line in _fixture(fixture)]
     bodies = [line for n, thing in enumerate(scene.things) for line in _thing(n, thing, meshes)]
     welds = [
-        f'<weld name="{weld(n)}" body1="{HAND}" body2="thing{n}" active="false" '
+        f'<weld body1="{HAND}" body2="thing{n}" active="false" '
         'relpose="0 0 0 1 0 0 0" solref="0.01 1"/>'
         for n in range(len(scene.things))
     ]
@@ -223,7 +218,7 @@ class World:
         held = data.qpos[7 * thing : 7 * thing + 7].copy()
         spot, turn = held[:3], held[3:]
         data.mocap_pos[self._hand], data.mocap_quat[self._hand] = spot, turn
-        data.eq_active[self._model.equality(weld(thing)).id] = 1
+        data.eq_active[thing] = 1
         upright = np.array([math.cos(target.yaw / 2), 0.0, 0.0, math.sin(target.yaw / 2)])
         above = np.array([target.x, target.y, _LIFTED])
         end = np.array([target.x, target.y, target.z + _CLEARANCE])
@@ -234,7 +229,7 @@ class World:
         if not self._touches(thing)(data):
             self._lead(data, _line(slow, end, upright, upright, _SLOW), self._touches(thing))
             self._mujoco.mj_step(self._model, data, nstep=_HOLD)
-        data.eq_active[self._model.equality(weld(thing)).id] = 0
+        data.eq_active[thing] = 0
         self._rest(data)
         return self._state(data)
 

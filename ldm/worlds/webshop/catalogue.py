@@ -111,13 +111,9 @@ class Product:
         """The product's categories, general and specific."""
         return frozenset(part.strip() for part in self.product_category.split("›"))
 
-    def as_json(self) -> tuple[Any, ...]:
-        """Return the product as JSON values for `from_json`."""
-        return astuple(self)
-
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Product:
-        """Return the product from the values of `as_json`."""
+        """Return the product whose `astuple` these JSON values are."""
         product = cls(*_tuples(values))
         instructions: Any = product.instructions
         return replace(product, instructions=tuple(Instruction(*one) for one in instructions))
@@ -496,40 +492,23 @@ FORMAT = "2"
 CACHED_PRODUCTS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings that a catalogue depends on, in addition to its files.
-
-    human: goals from human instructions instead of synthetic ones. limit: read only the first n
-    products. seed: of prices, caps and the order of the goals.
-    """
-
-    human: bool = False
-    limit: int | None = None
-    seed: int = SEED
-
-
 class Catalogue:
-    """Products by position and asin, their goals, and the search index."""
+    """Products by position and asin, their goals, and the search index.
+
+    digest: a hash of all products, prices, caps and goals. carries_nouns: whether the nouns of all
+    titles are included, so that none needs to be parsed.
+    """
 
     def __init__(self, compiled: Compiled) -> None:
         arrays = self._arrays = compiled.arrays
         self._compiled, self._meta = compiled, compiled.meta
         self._parsed: dict[int, Product] = {}
+        self.digest = str(self._meta["digest"])
+        self.carries_nouns = bool(self._meta["nouns"])
         self.amounts = arrays["amounts"]
         self.index = Index(arrays)
         prices = Prices(*(arrays[name] for name in Prices._fields))
         self.goals = Goals(self, prices, arrays["order"])
-
-    @property
-    def digest(self) -> str:
-        """A hash of all products, prices, caps and goals."""
-        return str(self._meta["digest"])
-
-    @property
-    def carries_nouns(self) -> bool:
-        """Whether the nouns of all titles are included, so that none needs to be parsed."""
-        return bool(self._meta["nouns"])
 
     def __len__(self) -> int:
         return len(self.amounts)
@@ -550,21 +529,22 @@ class Catalogue:
 
     def having(self, field: Literal["categories", "queries"], value: str) -> tuple[int, ...]:
         """Return the positions of all products of a category, or with this query field."""
-        try:
-            number = self._meta[field].index(value)
-        except ValueError:
+        names: list[str] = self._meta[field]
+        if value not in names:
             return ()
-        return tuple(np.flatnonzero(self._arrays[field] == number).tolist())
+        return tuple(np.flatnonzero(self._arrays[field] == names.index(value)).tolist())
 
 
-def open_catalogue(files: Files, settings: Settings, *, cache: Path | None = None) -> Catalogue:
+def open_catalogue(
+    files: Files, *, limit: int | None = None, seed: int = SEED, cache: Path | None = None
+) -> Catalogue:
     """Return the catalogue in `files`, from the cache if it has been compiled before.
 
+    limit: read only the first n products. seed: of prices, caps and the order of the goals.
     Raise LdmError if a file or the cache cannot be read, or no product is left.
     """
-    entries = read_products(files, limit=settings.limit)
-    compiling = partial(compile_products, entries, settings.seed)
-    key = (FORMAT, settings.human, settings.limit, settings.seed)
+    compiling = partial(compile_products, read_products(files, limit=limit), seed)
+    key = (FORMAT, files.human is not None, limit, seed)
     return Catalogue(open_compiled(compiling, files, key, cache))
 
 
@@ -584,7 +564,7 @@ def compile_products(
     for entry in entries:
         if isinstance(entry, Problem):  # `ldm data check` lists them
             continue
-        line = json.dumps(entry.as_json(), separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(astuple(entry), separators=(",", ":")).encode() + b"\n"
         text.write(line)
         digest.update(line)
         ends.append((ends[-1] if ends else 0) + len(line))

@@ -19,7 +19,7 @@ from ldm.parallel import cached
 from ldm.types import Card, Positive, Task, TimeStep, Trajectory, stable_seed
 from ldm.worlds.lucene.search import TOP
 from ldm.worlds.webshop import pages, reward
-from ldm.worlds.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Catalogue, Files, Product, open_catalogue
 from ldm.worlds.webshop.pages import BOUGHT, CLICKED, INVALID, Mode, Node, Session, render
 
 CARD, METADATA = declared(__file__)
@@ -237,11 +237,10 @@ class WebShop(ReplayedEnvironment):
                     "with the package.",
                 )
             folder = OWN_DATA if own else Path(str(options.data))
-            human = options.goals == "human"
+            files = Files.find(folder, human=options.goals == "human")
             limit = None if own else options.num_products
-            settings = Settings(human=human, limit=limit, seed=options.seed)
             cache = Path(options.cache) if options.cache else None
-            catalogue = open_catalogue(Files.find(folder, human=human), settings, cache=cache)
+            catalogue = open_catalogue(files, limit=limit, seed=options.seed, cache=cache)
             if not catalogue.carries_nouns:
                 reward.check_parser()  # fail now rather than at the first purchase
             self._worlds[own] = World(catalogue)

@@ -203,13 +203,6 @@ class Node(NamedTuple):
     group: str = ""
 
 
-class Answer(NamedTuple):
-    """The effect of an action. valid: whether it had one; if the page is "done", a purchase."""
-
-    session: Session
-    valid: bool
-
-
 def nodes(session: Session, shop: Shop, per_page: int = PER_PAGE) -> tuple[Node, ...]:
     """Return the nodes of the open page, in order. per_page: products on a page of results.
 
@@ -251,9 +244,12 @@ def parse(action: str) -> tuple[str, str] | None:
     return (match[1], match[2].lower()) if match else None
 
 
-def step(session: Session, action: str, targets: Mapping[str, Node], shop: Shop) -> Answer:
-    """Return the effect of an action, as on the official site; an unknown one changes nothing.
+def step(
+    session: Session, action: str, targets: Mapping[str, Node], shop: Shop
+) -> tuple[Session, bool]:
+    """Return the session after an action, as on the official site, and whether it had an effect.
 
+    An unknown action changes nothing; if the page is "done", the session is a purchase.
     targets: the `clickables` of the open page.
     """
     parsed = parse(action)
@@ -263,10 +259,10 @@ def step(session: Session, action: str, targets: Mapping[str, Node], shop: Shop)
             positions = shop.search(argument, session)
             if positions is not None:
                 results = replace(session, query=argument, results=positions)
-                return Answer(_results_at(results, 1), valid=True)
+                return _results_at(results, 1), True
         if name == "click" and argument != SEARCH and argument in targets:
-            return Answer(_click(session, argument, targets, shop), valid=True)
-    return Answer(session, valid=False)
+            return _click(session, argument, targets, shop), True
+    return session, False
 
 
 def _click(session: Session, name: str, targets: Mapping[str, Node], shop: Shop) -> Session:

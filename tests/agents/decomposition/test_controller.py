@@ -12,7 +12,7 @@ import pytest
 from ldm import records
 from ldm.agents import Resources
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
-from ldm.agents.decomposition.controller import REPORTING, Node, judged, rule_of, tree_of
+from ldm.agents.decomposition.controller import REPORTING, RULES, Node, judged, tree_of
 from ldm.agents.demonstrations import divisions
 from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
@@ -165,7 +165,7 @@ def test_what_is_found_in_a_shop_is_a_product(
 ) -> None:
     episode = cast(Episode, SimpleNamespace(card=WEBSHOP))
     steps = [Step(action, "a page") for action in actions]
-    assert rule_of(WEBSHOP).after(episode, steps, verdict, "before") == handover
+    assert RULES[WEBSHOP.handover].after(episode, steps, verdict, "before") == handover
 
 
 class TestTheRecord:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldm.worlds.webshop.catalogue import Catalogue, Files, Goals, Product, Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Catalogue, Files, Goals, Product, open_catalogue
 from ldm.worlds.webshop.environment import World
 from ldm.worlds.webshop.reward import Titles, parser_version
 from tests.worlds.webshop.shop import draw, in_order, products_of, small_shop
@@ -47,7 +47,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small_world(small: Path) -> World:
-    return World(open_catalogue(Files.find(small, human=False), Settings()))
+    return World(open_catalogue(Files.find(small, human=False)))
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def golden(official: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def catalogue(official: Path) -> Catalogue:
-    return open_catalogue(Files.find(official, human=False), Settings())
+    return open_catalogue(Files.find(official, human=False))
 
 
 @pytest.fixture(scope="session")

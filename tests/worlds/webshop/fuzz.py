@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ldm.types import TimeStep, stable_seed
 from ldm.worlds.webshop import WebShop, WebShopOptions
-from ldm.worlds.webshop.catalogue import Files, Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Files, open_catalogue
 from ldm.worlds.webshop.environment import World
 from ldm.worlds.webshop.pages import Mode
 from ldm.worlds.webshop.reward import Titles
@@ -102,7 +102,7 @@ def known_titles(folder: Path) -> Mapping[str, tuple[str, ...]]:
 
 def play(folder: Path, sessions: int, actions: int) -> dict[str, object]:
     """Walk in every mode of observation, sharing the sessions out among them."""
-    catalogue = open_catalogue(Files.find(folder, human=False), Settings())
+    catalogue = open_catalogue(Files.find(folder, human=False))
     world = World(catalogue, titles=Titles(known_titles(folder)))
     report: dict[str, object] = {}
     for number, mode in enumerate(MODES):

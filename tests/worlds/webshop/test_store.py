@@ -6,23 +6,22 @@ import numpy as np
 import pytest
 
 from ldm.errors import LdmError
-from ldm.worlds.webshop.catalogue import Catalogue, Files, Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Catalogue, Files, open_catalogue
 from tests.processes import printed
 from tests.worlds.webshop.shop import small_shop
 
 _MAKE = """
 import json, sys
 from pathlib import Path
-from ldm.worlds.webshop.catalogue import Files
-from ldm.worlds.webshop.catalogue import Settings, open_catalogue
+from ldm.worlds.webshop.catalogue import Files, open_catalogue
 folder, cache = map(Path, sys.argv[1:])
-found = open_catalogue(Files.find(folder, human=False), Settings(), cache=cache)
+found = open_catalogue(Files.find(folder, human=False), cache=cache)
 print(json.dumps([found.digest, found.index.search("good lamp")]))
 """
 
 
 def open_shop(folder: Path, cache: Path | None = None, **settings: Any) -> Catalogue:
-    return open_catalogue(Files.find(folder, human=False), Settings(**settings), cache=cache)
+    return open_catalogue(Files.find(folder, human=False), **settings, cache=cache)
 
 
 def test_a_kept_catalogue_is_the_same_as_one_in_memory(small: Path, tmp_path: Path) -> None:
