@@ -1,8 +1,8 @@
 """The files of a run.
 
-A run lives in `runs/<id>/`: `run.json` holds all that determines it, the process that works on it
-appends one line per item to a file in `parts/`, and merges them in order once all are there. A
-killed process loses at most the line being written; resuming skips what is recorded.
+A run lives in `runs/<id>/`: `run.json` holds all that determines it, workers append one line per
+item to files of their own in `parts/`, and the owner of the run merges them in order once all are
+there. A killed process loses at most the line being written; resuming skips what is recorded.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ items, the worker and the result.
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -87,7 +88,6 @@ class Session:
         with writing(self.run.parts):
             self.run.parts.mkdir(exist_ok=True)
         known, done = self.run.recorded(record_type), dict[int, R]()
-        part = self.run.parts / f"{time.time_ns()}-{os.getpid()}.jsonl"
 
         def take(record: R) -> None:
             first = record.index not in done
@@ -96,11 +96,6 @@ class Session:
                 on_result(record)
             parallel.raise_if_interrupted()
 
-        def keep(record: R) -> None:
-            with writing(part), open_own(part, "a", encoding="utf-8") as file:
-                records.append(file, record)
-            take(record)
-
         for turn in turns(done):
             old = [index for index in turn if index in known and index not in done]
             items = [turn[index] for index in turn if index not in old]
@@ -108,12 +103,14 @@ class Session:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
             if isinstance(self.backend, str) and min(self.workers, len(items)) == 1:
-                work = worker(self.setup())
+                work, part = worker(self.setup()), _Part(self.run.parts)
                 with closing(work), parallel.interruptible(), parallel.one_thread():
                     for item in items:
-                        keep(work(item))
+                        record = work(item)
+                        part.append(record)
+                        take(record)
             elif items:
-                self._spread(worker, items, keep)
+                self._spread(worker, items, take)
         self._counting = None
         return [done[index] for index in sorted(done)]
 
@@ -144,19 +141,25 @@ class Session:
         return result
 
     def _spread(
-        self, worker: MakeWorker[T, R], items: Sequence[T], on_result: Callable[[R], None]
+        self, worker: MakeWorker[T, R], items: Sequence[T], take: Callable[[R], None]
     ) -> None:
         """Process items with several workers."""
         if not isinstance(self.backend, str):
+            part = _Part(self.run.parts)
+
+            def keep_and_take(record: R) -> None:
+                part.append(record)
+                take(record)
+
             build = partial(_built, self.build, worker)
-            self.backend(build, items, workers=self.workers, on_result=on_result)
+            self.backend(build, items, workers=self.workers, on_result=keep_and_take)
             return
         spread, setup = parallel.map_in_processes, self.build
         if self.backend == "threads":
             spread, setup = parallel.map_in_threads, self.setup
-        build, count = partial(_built, setup, worker), min(self.workers, len(items))
         with parallel.interruptible():
-            spread(build, items, workers=count, on_result=on_result)
+            recording = partial(_Recording, setup, worker, self.run.parts)
+            spread(recording, items, workers=min(self.workers, len(items)), on_result=take)
 
     @contextmanager
     def working(self) -> Iterator[Session]:
@@ -200,6 +203,39 @@ class Session:
 
 def _built(build: Callable[[], Any], worker: MakeWorker[T, R]) -> parallel.Worker[T, R]:
     return worker(build())
+
+
+class _Recording(Generic[T, R]):
+    """Record the results of a worker."""
+
+    def __init__(self, build: Callable[[], Any], worker: MakeWorker[T, R], parts: Path) -> None:
+        self.work = worker(build())
+        self._part = _Part(parts)
+
+    def __call__(self, item: T) -> R:
+        record = self.work(item)
+        self._part.append(record)
+        return record
+
+    def close(self) -> None:
+        self.work.close()
+
+
+class _Part:
+    """Append to the part file of one worker, and after a failed write to a new one."""
+
+    def __init__(self, parts: Path) -> None:
+        self._parts = parts
+        self._path = self._new_path()
+
+    def append(self, record: parallel.Record) -> None:
+        path, self._path = self._path, self._new_path()
+        with writing(path), open_own(path, "a", encoding="utf-8") as file:
+            records.append(file, record)
+        self._path = path  # append only to a file whose last line is whole
+
+    def _new_path(self) -> Path:
+        return self._parts / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
