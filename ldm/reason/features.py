@@ -79,13 +79,13 @@ def key(text: str, group: int = 0) -> int:
 key_of_text = key.__wrapped__
 
 
-def course_keys(goal: str, action: str, sight: int) -> tuple[int, int, int]:
-    """Return the hashes of a goal, of an action done for it, and done for it in a sight.
+def course_keys(goal: str, action: str, sight: int) -> tuple[int, int]:
+    """Return the hashes of an action done for a goal, and done for it in a sight.
 
     sight: the hash of the text.
     """
     done = f"{goal}\n{action}"
-    return key_of_text(goal), key_of_text(done), key_of_text(f"{done}\n{sight}")
+    return key_of_text(done), key_of_text(f"{done}\n{sight}")
 
 
 def keys(facts: Iterable[str], group: int) -> list[int]:
@@ -276,15 +276,14 @@ class Situation:
         """Read a state.
 
         past: the pairs (observation, action) before the observation `sight`. recorded: the test
-            whether a key of `course_keys` is of what was done before.
+            whether the key of a goal, or one of `course_keys`, is of what was done before.
         """
         past, self._recorded = past[-MOST_STEPS:], recorded or frozenset[int]().__contains__
         self.vocabulary, self.goal, self.kind, self.sight = vocabulary, goal, kind, sight
         self.past, self.texts = past, [*(text for text, _ in past), sight]
         self.commands = [read_command(action) for _, action in past]
         self._past = [(text, word_set(text)) for text in dict.fromkeys(self.texts[:-1])]
-        self._goal_recorded = self._recorded(key(goal))
-        self._sight_key = key_of_text(sight)
+        self._goal_recorded = self._recorded(key_of_text(goal))
         self.instructions = [*lines(self.goal), *self._instructions()]
         self._words_asked = frozenset(chain.from_iterable(self.instructions))
         self.roles = self._things_asked()
@@ -390,11 +389,15 @@ class Situation:
         self.touched = touched
         self.phase = keys([done, f"last {latest}"], DEEDS)
 
+    @cached_property
+    def _sight_key(self) -> int:
+        return key_of_text(self.sight)
+
     def again(self, action: str) -> int:
         """Return 1 if an action not done yet was done for this goal before, 2 if in this sight."""
         if not self._goal_recorded or self.text_done[action]:
             return 0
-        _, done, here = course_keys(self.goal, action, self._sight_key)
+        done, here = course_keys(self.goal, action, self._sight_key)
         return self._recorded(done) + self._recorded(here)
 
     def repeats(self, action: str) -> float:

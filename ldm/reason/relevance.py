@@ -122,7 +122,7 @@ class Data:
 class Courses:
     """What was done for which goal, in episodes that worked, unless it is the goal of many.
 
-    episodes: the number of episodes by the keys of `course_keys`.
+    episodes: the number of episodes by the keys of goals and of `course_keys`.
     """
 
     def __init__(self, lessons: Sequence[Lesson]) -> None:
@@ -130,8 +130,8 @@ class Courses:
         goals = Counter({one.episode: one.goal for one in lessons}.values())
         for one in lessons:
             if one.weight > 0 and goals[one.goal] <= COMMON * goals.total():
-                sight = key_of_text(one.observation)
-                self._of[one.episode].update(course_keys(one.goal, one.action, sight))
+                keys = course_keys(one.goal, one.action, key_of_text(one.observation))
+                self._of[one.episode].update((key_of_text(one.goal), *keys))
         self.episodes = Counter(key for keys in self._of.values() for key in keys)
 
     def of_others(self, episode: str) -> Callable[[int], bool]:
