@@ -15,14 +15,14 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 22_999,
-    "all": 33_160,
+    "core": 23_036,
+    "all": 33_199,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 29_893,
+    "tests": 29_894,
     "goldens": 2_397,
-    "docs": 49_995,
+    "docs": 49_998,
 }
 #: From `ldm eval` to the first step of an episode.
 PATH_CEILINGS = {"frames": 9, "modules": 70}

@@ -17,7 +17,7 @@ from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.envs import load_env
 from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
-from ldm.errors import LdmError
+from ldm.errors import Interrupted, LdmError
 from ldm.explore.gate import Verdict, judge
 from ldm.explore.refine import ExplorationSetup, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
@@ -214,7 +214,10 @@ class Refinement(Experiment[Refine, Refined, Refined]):
             gate = member.spec.typed("gate")
             verdict = judge(session.stage, session.setup, known, gate, formation, on_progress)
         if verdict.rows and not self.dry_run:
-            generation = _extended(member, known, verdict, self.runtime)
+            try:
+                generation = _extended(member, known, verdict, self.runtime)
+            except KeyboardInterrupt as stop:
+                raise self._interrupted(member, known) from stop
         return Refined(member.spec, member.run, tuple(known), verdict, generation)
 
     def result(self, outcomes: Sequence[Refined]) -> Refined:
@@ -240,6 +243,17 @@ class Refinement(Experiment[Refine, Refined, Refined]):
                     counts.update(setup.reasoner.counts())
                 if line := describe_replies(counts):
                     self.runtime.message(line)
+
+    def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
+        """Return the error for an interruption while the memory is written."""
+        memory = member.spec.memory
+        newest = generations(memory, member.tasks[0].env)[-1].number
+        return Interrupted(
+            f"Stopped while the memory was being written: {memory} is at generation {newest}. "
+            f"{counted(len(explored), 'explored goal')} and the verdict are in "
+            f"{member.run.directory}.",
+            f"Resume with `{self.resume_command}`.",
+        )
 
 
 def _extended(

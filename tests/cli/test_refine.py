@@ -97,7 +97,8 @@ def test_stopped_while_the_memory_is_written_it_says_what_is_there_and_how_to_go
         patch.setattr("ldm.run.refine.extend", stopped)
         outcome = run(*REFINE, "--gate", "off")
     assert outcome.code == 130
-    assert "Stopped: what was done is recorded in" in outcome.err
+    assert "Stopped while the memory was being written" in outcome.err
+    assert "is at generation 0" in outcome.err
     assert f"Resume with `ldm refine --resume {the_run()} --trust`" in outcome.err
     run("refine", "--resume", the_run()).done("Generation 1")
 

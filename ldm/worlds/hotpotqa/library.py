@@ -63,15 +63,20 @@ def f1(answer: str, gold: str) -> float:
 
     Two empty answers have 0, although they are an exact match, as in the script.
     """
+    return precision_recall_f1(answer, gold)[2]
+
+
+def precision_recall_f1(answer: str, gold: str) -> tuple[float, float, float]:
+    """Return precision, recall and F1 over the words of both answers, each in [0, 1]."""
     ours, right = normalized(answer), normalized(gold)
     if ours != right and (ours in _WHOLE or right in _WHOLE):
-        return 0.0
+        return 0.0, 0.0, 0.0
     answer_words, gold_words = ours.split(), right.split()
     common = (Counter(answer_words) & Counter(gold_words)).total()
     if not common:
-        return 0.0
+        return 0.0, 0.0, 0.0
     precision, recall = common / len(answer_words), common / len(gold_words)
-    return 2 * precision * recall / (precision + recall)
+    return precision, recall, 2 * precision * recall / (precision + recall)
 
 
 def reward(answer: str, gold: str, *, partial: bool) -> float:
@@ -442,7 +447,7 @@ class Library:
             return Miss(self._with_similar(self._called("base", title), query), ambiguous=True)
         meant = () if _NO_TITLE.search(query) else self._called("base", query)
         several = len(meant) > 1
-        return Miss(self._with_similar(meant if several else (), query), several)
+        return Miss(self._with_similar(meant if several else (), query), ambiguous=several)
 
     def place(self, query: str) -> int | None:
         """Return the number of the article that a query opens, or None.
