@@ -26,7 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import count, cycle
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -89,9 +89,10 @@ def random_episodes(tuples: int) -> Iterator[tuple[str, str, float, list[tuple[s
 
 def recorded_episodes(path: Path) -> Iterator[tuple[str, str, float, list[tuple[str, str]]]]:
     """Yield (goal, kind, score, steps) of the trajectories in a file, again and again."""
-    for one in cycle(records.read(path, Trajectory)):
-        steps = [(seen, step.action) for seen, step in one.moves()]
-        yield one.task.goal, one.task.kind, one.score, steps
+    while True:  # read again each time, as episodes that are kept would count as the memory's
+        for one in records.read(path, Trajectory):
+            steps = [(seen, step.action) for seen, step in one.moves()]
+            yield one.task.goal, one.task.kind, one.score, steps
 
 
 def measure(

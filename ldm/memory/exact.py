@@ -6,7 +6,7 @@ Episodes that are in no generation yet are memories of their own, recalled at on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from ldm.memory.filters import EVERYTHING, Filter
 from ldm.memory.formation import MIXED, failed, tuples_of
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
-from ldm.memory.lessons import Known, empty
+from ldm.memory.lessons import Contents, Known, empty
 from ldm.memory.log import Episodes, Event, Rate
 from ldm.memory.recalls import Trial
 from ldm.memory.retrieval import Query, Retriever
@@ -30,7 +30,7 @@ from ldm.types import Recall, StateActionTuple, Trajectory
 
 #: Filters whose masks are cached.
 KEPT = 32
-#: The number of latest tuples with an action whose outcomes are looked at.
+#: The latest tuples with an action, in each part of a memory, whose outcomes are looked at.
 RECENT = 50
 #: The columns by which tuples count as equal, and the texts in them.
 COLUMNS = ("goal", "observation", "action")
@@ -121,15 +121,14 @@ class Exact:
         return self._trials_at(self._having(accepted, texts), rated)
 
     def trials_of(
-        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter, most: int
-    ) -> tuple[int, list[Trial]]:
-        """Return how many tuples were looked at, and the outcomes of the similar ones.
+        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter
+    ) -> list[Trial]:
+        """Return the outcomes of the RECENT latest tuples with an action, as far as similar.
 
-        They are the `most` latest with an action. least: the least similarity.
+        least: the least similarity.
         """
-        rows = self._having(accepted, (action,), ("action",))[-most:]
-        near = rows[self._retriever.similarities(query, rows) >= least]
-        return len(rows), self._trials_at(near, rated)
+        rows = self._having(accepted, (action,), ("action",))[-RECENT:]
+        return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
 
     def _having(
         self, accepted: Filter, texts: Sequence[str], columns: Sequence[str] = COLUMNS
@@ -157,7 +156,7 @@ class Exact:
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
 PENDING = "pending"
-#: Tuples beyond which a further memory is begun: each new episode makes the last one anew.
+#: Tuples beyond which the last memory, made anew for each episode, is added to the one before.
 MOST = 1_000
 
 
@@ -169,7 +168,7 @@ class View:
     base: the generation, without any tuple if there is none. place, states: how far the log was
         read, and what the files were like then. episodes: those that the events tell of.
     pending: the finished ones that are not in the generation, by the ids of their trajectories.
-    memories: of their tuples; they replace each other and never change. rated: rewards.
+    memories: of their tuples, one or two; others replace them. rated: rewards.
     """
 
     def __init__(self, base: Memory, embedder: Embedder) -> None:
@@ -188,17 +187,6 @@ class View:
     def parts(self) -> tuple[Memory, ...]:
         """The memories that are searched."""
         return self.base, *self.memories
-
-    def trials_of(
-        self, action: str, query: Query, least: float, accepted: Filter
-    ) -> Iterator[Trial]:
-        """Yield the outcomes of the RECENT latest tuples with an action, as far as similar."""
-        left = RECENT
-        for part in reversed(self.parts):
-            about = action, query, least, self.rated, accepted
-            count, trials = part.exact.trials_of(*about, left) if left else (0, [])
-            left -= count
-            yield from trials
 
     def holds(self, trajectory: str) -> bool:
         """Return whether a trajectory is in the generation or pending, by its id."""
@@ -226,17 +214,25 @@ class View:
         self, episodes: Iterable[Trajectory], vectors: Mapping[str, Vectors]
     ) -> tuple[Memory, ...]:
         """Return the memories of all pending episodes with more of them."""
-        number, rows = self.base.generation + 1, list[IndexedTuple]()
+        rows = list[IndexedTuple]()
+        start = empty(replace(self.base.record, number=self.base.generation + 1, hidden=()))
         for one in episodes:
             batch = f"{one.task.kind or MIXED}-{PENDING}"
-            tuples = tuples_of(one, self._reasoner, number, warning=failed(one))
+            tuples = tuples_of(one, self._reasoner, start.generation.number, warning=failed(one))
             rows += [IndexedTuple(step, batch, 0, 0) for step in tuples]
-        complete = self.memories
-        before = empty(replace(self.base.record, number=number, hidden=()))
-        if complete and len(complete[-1]) < MOST:
-            complete, before = complete[:-1], complete[-1].contents
-        only = (GoalType(PENDING, (PENDING,)),)
-        names = {row.batch for row in rows} - {batch.id for batch in before.batches}
+        *older, recent = self.memories or [Memory(start, self._embedder)]
+        if len(recent) >= MOST:
+            more = [*recent.contents.rows], recent.contents.vectors_of_texts()
+            older = [self._extended(one.contents, *more) for one in older] or [recent]
+            recent = Memory(start, self._embedder)
+        return *older, self._extended(recent.contents, rows, vectors)
+
+    def _extended(
+        self, contents: Contents, rows: Sequence[IndexedTuple], vectors: Mapping[str, Vectors]
+    ) -> Memory:
+        """Return a memory of contents and further rows, in batches that are not clustered."""
+        names = {row.batch for row in rows} - {batch.id for batch in contents.batches}
+        only, number = (GoalType(PENDING, (PENDING,)),), contents.generation.number
         batches = [BatchIndex(name, "", number, (), only) for name in sorted(names)]
         known = Known(self._embedder.name, self._embedder.dimension, vectors)
-        return *complete, Memory(before.extended(rows, known, batches), self._embedder)
+        return Memory(contents.extended(rows, known, batches), self._embedder)

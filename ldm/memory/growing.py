@@ -548,7 +548,8 @@ class GrowingMemory:
         for one in chosen:
             action, least = one.tuple.action, one.similarity - MARGIN
             if action not in latest:  # with the margin of the most similar one
-                latest[action] = [*view.trials_of(action, query, least, accepted)]
+                about = action, query, least, view.rated, accepted
+                latest[action] = [trial for part in parts for trial in part.trials_of(*about)]
             texts = texts_of(one.tuple)
             own = [x for part in parts for x in part.trials(texts, view.rated, accepted)]
             evidence = weighed(own, latest[action], now=now, half_life=self.half_life)
@@ -653,6 +654,6 @@ def _differs(one: StateActionTuple, past: Pairs) -> int:
     """Return how many of the last actions of a past a tuple's own does not share."""
     if not past:
         return 0
-    mine, theirs = one.history.actions[-len(past) :], [action for _, action in past]
-    same = sum(a == b for a, b in zip(reversed(mine), reversed(theirs), strict=False))
-    return max(len(mine), len(theirs)) - same
+    own = one.history.past[-len(past) :]
+    both = zip(reversed(own), reversed(past), strict=False)
+    return max(len(own), len(past)) - sum(mine == theirs for (_, mine), (_, theirs) in both)

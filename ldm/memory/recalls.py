@@ -64,7 +64,7 @@ def weighed(
         failed=round(len(trials) - succeeded, 6),
         first=min(times, default=0.0),
         last=max(times, default=0.0),
-        probability=(worked + weight * prior) / (mine + weight),
+        probability=round((worked + weight * prior) / (mine + weight), 6),
         last_failed=trials[-1].success < 0.5,
     )
 

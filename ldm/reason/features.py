@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,13 +79,14 @@ def key(text: str, group: int = 0) -> int:
 key_of_text = key.__wrapped__
 
 
-def course_keys(goal: str, action: str, sight: int) -> tuple[int, int]:
-    """Return the hashes of an action done for a goal, and done for it in a sight.
+def course_keys(goal: str, action: str, sight: int) -> Iterator[int]:
+    """Yield the hashes of an action done for a goal, and done for it in a sight.
 
     sight: the hash of the text.
     """
     done = f"{goal}\n{action}"
-    return key_of_text(done), key_of_text(f"{done}\n{sight}")
+    yield key_of_text(done)
+    yield key_of_text(f"{done}\n{sight}")
 
 
 def keys(facts: Iterable[str], group: int) -> list[int]:
@@ -397,8 +398,8 @@ class Situation:
         """Return 1 if an action not done yet was done for this goal before, 2 if in this sight."""
         if not self._goal_recorded or self.text_done[action]:
             return 0
-        done, here = course_keys(self.goal, action, self._sight_key)
-        return self._recorded(done) + self._recorded(here)
+        courses = course_keys(self.goal, action, self._sight_key)
+        return sum(1 for _ in takewhile(self._recorded, courses))
 
     def repeats(self, action: str) -> float:
         """Return how often an action was done in this sight, and half as often beyond twice.
