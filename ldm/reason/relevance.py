@@ -53,8 +53,10 @@ COMMON = 0.25
 NEGATIVES = 100
 #: Parts of the episodes of which each is left out once, until so many steps were.
 FOLDS, LEFT_OUT = 5, 1000
-#: Left-out steps from which confidence is calibrated, with one temperature, and isotonically.
-TEMPERED, ISOTONIC = 30, 500
+#: Strength of the ridge towards confidence that equals the share of the probability, the least
+#: share, or rest, that it tells from less, and the points between which it is interpolated; chosen
+#: by the left-out steps of the memories of `benchmarks/relevance.py table calibration`.
+EQUAL, CLEAREST, POINTS = 5.0, 1e-3, 101
 #: Groups of left-out steps, of about equal size, by which the calibration is shown.
 PARTS = 10
 #: Numbers of newer episodes with which a step may count half, those that are tried first, and how
@@ -423,10 +425,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, kinds: Sequence[str], shares: Sequence[float], right: Sequence[float]) -> LeftOut:
-        """Sum up steps: the kind of each, the share of the probability, and whether it was right.
-
-        Shares are turned into confidence by one temperature, or isotonically if there are enough.
-        """
+        """Sum up the kinds of steps, the shares of the probability and whether they were right."""
         of_kind = defaultdict(list)
         for kind, one in zip(kinds, right, strict=True):
             of_kind[kind].append(one)
@@ -679,25 +678,23 @@ def _sample(lessons: Sequence[Lesson]) -> str:
 def _curve(shares: Floats, right: Floats) -> tuple[tuple[float, float], ...]:
     """Return the rising curve from shares of the probability to shares of right decisions.
 
-    One temperature, the factor of the log odds that predicts best what was right, or isotonically.
+    By beta calibration (Kull et al., 2017), near that of equal ones: a logistic regression on the
+    logarithms of the share and of the rest.
     """
-    from scipy.optimize import minimize_scalar
-    from scipy.special import expit, logit
+    from scipy.optimize import minimize
+    from scipy.special import expit
 
-    if len(shares) < TEMPERED:
-        return ()
-    if len(shares) < ISOTONIC:
-        signed = np.where(right > 0, -1, 1) * logit(np.clip(shares, 1e-6, 1 - 1e-6))
-        losses = minimize_scalar(
-            lambda factor: np.logaddexp(0, factor * signed).sum(),
-            bounds=(0.1, 3.0),
-            method="bounded",
-        )
-        xs = np.linspace(1e-6, 1 - 1e-6, 21)
-        ys = expit(losses.x * logit(xs))
-    else:
-        from sklearn.isotonic import IsotonicRegression
+    def terms(of: Floats) -> Floats:
+        clear = np.clip(of, CLEAREST, 1 - CLEAREST)
+        return np.column_stack([np.log(clear), -np.log1p(-clear), np.ones(len(clear))])
 
-        model = IsotonicRegression(out_of_bounds="clip").fit(shares, right)
-        xs, ys = model.X_thresholds_, model.y_thresholds_
-    return tuple(zip(np.round(xs, 6).tolist(), np.round(ys, 6).tolist(), strict=True))
+    equal, known, signs = np.array([1.0, 1.0, 0.0]), terms(shares), np.where(right > 0, -1, 1)
+
+    def loss(w: Floats) -> float:
+        likely = np.logaddexp(0, signs * (known @ w)).sum()
+        return float(likely + 0.5 * EQUAL * ((w - equal) ** 2).sum())
+
+    best = minimize(loss, equal, bounds=((0, None), (0, None), (None, None))).x
+    at = np.linspace(0.0, 1.0, POINTS)
+    curve = zip(at.tolist(), np.round(expit(terms(at) @ best), 6).tolist(), strict=True)
+    return tuple(curve) if len(shares) else ()

@@ -182,18 +182,18 @@ def test_confidence_is_how_often_left_out_steps_were_right() -> None:
     assert [*left_out.curve] == sorted(left_out.curve)
     assert [y for _, y in left_out.curve] == sorted(y for _, y in left_out.curve)
     assert left_out.confidence(0.5) == pytest.approx(0.25, abs=0.1)
-    assert left_out.error < 0.02 < LeftOut.of(["a"] * 10, shares[:10].tolist(), [1.0] * 10).error
+    assert left_out.error < 0.035 < LeftOut.of(["a"] * 10, shares[:10].tolist(), [1.0] * 10).error
     assert left_out.right == pytest.approx(right.mean())
     assert sum(n for _, _, n in left_out.parts) == 600
 
 
-def test_fewer_steps_calibrate_by_one_temperature_and_a_few_not_at_all() -> None:
+def test_many_steps_calibrate_what_is_overconfident_and_a_few_only_a_little() -> None:
     shares = np.linspace(0.5, 1.0, 200).tolist()
     right = [float(i % 4 > 0) for i in range(200)]  # three of four, however sure
     left_out = LeftOut.of(["a", "b"] * 100, shares, right)
     assert left_out.confidence(0.95) < 0.85
     assert [(kind, n) for kind, n, _ in left_out.kinds] == [("a", 100), ("b", 100)]
-    assert LeftOut.of(["a"] * 20, shares[:20], right[:20]).confidence(0.7) == 0.7
+    assert 0.7 < LeftOut.of(["a"] * 2, [0.7, 0.7], [1.0, 1.0]).confidence(0.7) < 0.85
     assert LeftOut().confidence(0.5) == 0.5
 
 
