@@ -13,6 +13,7 @@ from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.tree import NO_PROCESS, Fate, TreeNode
 from ldm.reporting import Branch, BranchState, TaskTree
 from ldm.text import counted
+from ldm.types import by_key
 
 #: Fate → its name and the state of the branch; a task that ended with less has failed.
 FATES: dict[Fate, tuple[str, BranchState]] = {
@@ -34,9 +35,7 @@ def drawn(tree: Tree) -> TaskTree:
     of P* that is remembered.
     """
     chosen = {node.number for node in tree.path}
-    below: dict[int, list[TreeNode]] = {}
-    for node in tree.nodes:
-        below.setdefault(node.parent, []).append(node)
+    below = by_key((node.parent, node) for node in tree.nodes)
     stack, branches = [*tree.nodes[:1]], list[Branch]()
     while stack:
         node = stack.pop()
@@ -129,9 +128,7 @@ def totals(explored: Sequence[ExploredGoal]) -> Totals:
 
 def by_kind(explored: Sequence[ExploredGoal]) -> dict[str, Totals]:
     """Return the totals of each kind, in alphabetical order."""
-    kinds: dict[str, list[ExploredGoal]] = {}
-    for one in explored:
-        kinds.setdefault(one.task.kind, []).append(one)
+    kinds = by_key((one.task.kind, one) for one in explored)
     return {kind: totals(kinds[kind]) for kind in sorted(kinds)}
 
 

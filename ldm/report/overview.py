@@ -31,7 +31,7 @@ from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.results import Report, lines
 from ldm.run.statistics import COLUMNS, Summary, rate_interval, summarize
 from ldm.text import shared
-from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory
+from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory, by_key
 
 Json = dict[str, Any]
 
@@ -268,10 +268,8 @@ def _title(key: tuple[Any, ...]) -> str:
 def _over_iterations(contents: Sequence[Content], names: Sequence[str]) -> Iterator[Json]:
     series = []
     for content, name in zip(contents, names, strict=True):
-        groups: dict[str, list[float]] = {}
-        for episode in content.episodes:
-            if episode.group:
-                groups.setdefault(episode.group, []).append(float(episode.outcome == "solved"))
+        attempts = (one for one in content.episodes if one.group)
+        groups = by_key((one.group, float(one.outcome == "solved")) for one in attempts)
         points = [
             [float(number), sum(wins) / len(wins), *rate_interval(wins)]
             for number, wins in enumerate(groups.values(), 1)

@@ -36,7 +36,7 @@ from ldm.run.runner import TRAJECTORIES
 from ldm.run.runtime import Runtime, counting
 from ldm.run.selection import even
 from ldm.runs import MANIFEST, open_run
-from ldm.types import Step, Task, Trajectory, Usage, stable_seed
+from ldm.types import Step, Task, Trajectory, Usage, by_key, stable_seed
 
 #: A score differs from the recorded one from this on.
 TOLERANCE = 1e-6
@@ -276,9 +276,7 @@ def drawn_per_kind(
     trajectories: Iterable[Trajectory], count: int, seed: int = 0
 ) -> list[Trajectory]:
     """Draw up to `count` trajectories of each task kind of each environment, by `seed`."""
-    kinds: dict[tuple[str, str], list[Trajectory]] = {}
-    for trajectory in trajectories:
-        kinds.setdefault((trajectory.task.env, trajectory.task.kind), []).append(trajectory)
+    kinds = by_key(((one.task.env, one.task.kind), one) for one in trajectories)
     drawn = []
     for kind in sorted(kinds):
         members = sorted(kinds[kind], key=lambda t: t.id)
