@@ -396,9 +396,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         repeat = f"repeat {spec.repeat}" if spec.repeat > 1 else ""
         return " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
 
-    def finished(self, run: Run) -> list[Experience] | None:
-        if not run.is_finished:
-            return None
+    def finished(self, run: Run) -> list[Experience]:
         return [one for each in records.read(run.result, Iteration) for one in each.experiences]
 
     def keep(
