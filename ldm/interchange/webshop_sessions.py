@@ -317,9 +317,3 @@ class _Shelf:
 
     def listed(self, position: int) -> Product:
         return self.product(self.asins[position])
-
-    def search(self, query: str, session: Session) -> None:
-        """Return None, as the results are in the log."""
-
-    def reward(self, session: Session) -> float:
-        return 0.0
