@@ -6,10 +6,9 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ldm.errors import LdmError
 from ldm.text import bare_url
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 OURS = "ldm-memory"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """The result of one check.
 
     status: "missing" is something that only some uses need; "problem" stops ldm from working.

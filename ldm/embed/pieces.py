@@ -21,7 +21,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,7 @@ HASHED = 1_000
 Token = tuple[int, int, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(NamedTuple):
     """The pieces of a text to embed, and the parts of it that a model does not see.
 
     rest: a text that was not embedded whole, or "". unknown: its characters outside the vocabulary.

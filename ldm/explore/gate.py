@@ -29,7 +29,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean, stdev
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from ldm.episode import FULL_SCORE
 from ldm.explore import refine
@@ -209,8 +209,7 @@ class GateOptions:
     ] = "on"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """The tuples that one explored goal may add to the memory."""
 
     task: Task
@@ -218,8 +217,7 @@ class Candidate:
     rows: tuple[IndexedTuple, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """The tuples that a refinement may add. batches: the new ones, which hold the practice."""
 
     chosen: tuple[Candidate, ...] = ()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ldm import records
 from ldm.config import DEFAULT_MEMORY, Build, Section, written
@@ -94,8 +95,7 @@ def _replayed(
         return one
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """How many recorded actions were possible as an environment lists them, of how many.
 
     unknown: trajectories of tasks that the environment does not have. first: the first action that

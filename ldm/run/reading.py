@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ldm import records
 from ldm.agents import load_agent, reporting_named
@@ -42,8 +42,7 @@ _ID = re.compile(r"[0-9a-f]{16}\Z")
 SPECS: Mapping[str, type[Spec]] = {one.command: one for one in (Evaluate, Refine, OptimisePlan)}
 
 
-@dataclass(frozen=True, slots=True)
-class Votes:
+class Votes(NamedTuple):
     """The vote of one step's recalls.
 
     shares: the actions with most votes, each with its share. reason: why a model decided; "" if the
@@ -301,8 +300,7 @@ EPISODE_COLUMNS = ("task", "goal", "outcome", "score", "steps", "invalid", "call
 Tuples = Mapping[str, StateActionTuple | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Bounds of the output. text: characters of a text. recalls: nearest tuples of a step.
 
     steps: of a trial.
