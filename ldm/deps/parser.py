@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldm.agents.replies import forms
 from ldm.embed import Embedder
@@ -63,8 +63,7 @@ class Goal:
         return {"rank": self.rank, "goal": self.words, "text": self.text}
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A planner's reply, and the goals parsed from it.
 
     dropped: lines that name no known goal.

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -109,8 +109,7 @@ class Line(Located):
     reward: Score | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A page that was opened. view: the state of a session of our site that shows this page.
 
     listed: the products on a result page. reward: that of the purchase, on the page after it.
@@ -302,8 +301,7 @@ class _ClickReconstruction:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shelf:
+class _Shelf(NamedTuple):
     """The part of a catalogue that a page needs; position 0 is the first product on the page."""
 
     catalogue: Catalogue | None

@@ -18,10 +18,9 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import regex
@@ -346,8 +345,7 @@ class Index:
         return place if place < len(ends) and at(place) == term else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Postings:
+class _Postings(NamedTuple):
     """The documents that contain one term of a query.
 
     weight: Lucene's idf times its count in the query. most: the largest score from this term.
