@@ -140,7 +140,7 @@ def _listed(file: Path, env: str) -> dict[str, Any]:
     from ldm.types import Trajectory
 
     section = with_data(Section(env), runtime(quiet=True))
-    return listed_in(records.read(file, Trajectory), section)._asdict()
+    return listed_in(records.read(file, Trajectory), section)
 
 
 def _check(file: Path, record: RecordName | None) -> dict[str, Any]:

@@ -162,8 +162,8 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
     if content.goals:
         total = totals(content.goals)
         remarks.append(
-            f"{total.improved} of {total.goals} goals were improved; {total.tuples} tuples were "
-            f"added by exploration, after {total.steps} environment steps."
+            f"{total['improved']} of {total['goals']} goals were improved; {total['tuples']} "
+            f"tuples were added by exploration, after {total['steps']} environment steps."
         )
     return remarks
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from ldm import records
 from ldm.config import DEFAULT_MEMORY, Build, Section, written
@@ -95,21 +95,12 @@ def _replayed(
         return one
 
 
-class Listed(NamedTuple):
-    """How many recorded actions were possible as an environment lists them, of how many.
+def listed_in(trajectories: Iterable[Trajectory], env: Section) -> dict[str, Any]:
+    """Play recorded episodes again; return how many actions were possible as listed, of how many.
 
     unknown: trajectories of tasks that the environment does not have. first: the first action that
     was not listed, with its place.
     """
-
-    possible: int = 0
-    steps: int = 0
-    unknown: int = 0
-    first: str = ""
-
-
-def listed_in(trajectories: Iterable[Trajectory], env: Section) -> Listed:
-    """Play recorded episodes again, and count the actions that were possible as listed."""
     tasks: dict[str, Mapping[str, Task]] = {}
     possible, steps, unknown, first = 0, 0, 0, ""
     with closing(build_environment(env)) as world:
@@ -125,7 +116,7 @@ def listed_in(trajectories: Iterable[Trajectory], env: Section) -> Listed:
                     if not is_listed:
                         first = first or f"{task.id}, step {number}: {step.action}"
                     now = world.step(step.action)
-    return Listed(possible, steps, unknown, first)
+    return {"possible": possible, "steps": steps, "unknown": unknown, "first": first}
 
 
 def _task_of(
