@@ -143,8 +143,7 @@ def _hash(features: Iterable[str], dimension: int) -> NDArray[np.float32]:
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a vector, or (n, dimension) of them, with length 1."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    scaled: NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-12))
-    return scaled
+    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)))
 
 
 #: Bytes of distinct words that are judged together: some forty words, or a few short texts.

@@ -311,15 +311,14 @@ class Numbering:
 
     def used(self, entry: int, trials: Sequence[Trajectory]) -> None:
         """Count the recalls of an entry."""
-        counts: dict[int, list[int]] = {}
-        for step in (step for trial in trials for step in trial.steps):
-            followed = set(step.followed or ())
-            for place, (tuple_id, _) in enumerate(step.recalls):
-                count = counts.setdefault(self.numbers[tuple_id], [0, 0])
-                count[0] += 1
-                count[1] += place in followed
-        for number, count in counts.items():
-            self.uses[number] += [entry, *count]
+        steps = (step for trial in trials for step in trial.steps)
+        recalls = (
+            (self.numbers[tuple_id], place in (step.followed or ()))
+            for step in steps
+            for place, (tuple_id, _) in enumerate(step.recalls)
+        )
+        for number, followed in by_key(recalls).items():
+            self.uses[number] += [entry, len(followed), sum(followed)]
 
     def as_data(self) -> list[Json]:
         """Return the tuples' texts, by number."""

@@ -369,16 +369,14 @@ class _Postings(NamedTuple):
 
     def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return Lucene's score of the documents at these positions, in single precision."""
-        scores: np.ndarray = self.weight - self.weight / self.divisors[at]
-        return scores
+        return np.asarray(self.weight - self.weight / self.divisors[at])
 
 
 def _largest(divisors: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return the largest divisor of each term."""
     if not len(starts):
         return divisors
-    largest: np.ndarray = np.maximum.reduceat(divisors, starts)
-    return largest
+    return np.asarray(np.maximum.reduceat(divisors, starts))
 
 
 def _least_of_best(values: np.ndarray, top: int) -> np.floating[Any]:
@@ -392,8 +390,7 @@ def _inverse_norms(mean: float) -> np.ndarray:
     """Return 1 / (k1 · (1 - b + b · length / mean)) of each encoded length, as in Lucene."""
     one, k1, b = np.float32(1), np.float32(K1), np.float32(B)
     lengths = np.array([decoded_length(byte) for byte in range(256)], dtype=np.float32)
-    inverses: np.ndarray = one / (k1 * ((one - b) + b * lengths / np.float32(mean)))
-    return inverses
+    return np.asarray(one / (k1 * ((one - b) + b * lengths / np.float32(mean))))
 
 
 def _finish(
