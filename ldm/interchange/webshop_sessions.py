@@ -285,14 +285,12 @@ class _ClickReconstruction:
         if now.page == "done" or (now.page != "index" and self.catalogue is None):
             return ""
         if now.page == "search_results":
-            if (now.query, now.at) not in self.listed:
+            if (asins := self.listed.get((now.query, now.at))) is None:
                 return ""
-            asins = self.listed[now.query, now.at]
             # Of the products on other pages only the number is visible; a full page is assumed to
             # belong to a full list.
             before = (now.at - 1) * PER_PAGE
-            full = len(asins) == PER_PAGE
-            count = max(MOST_FOUND if full else 0, before + len(asins))
+            count = max(MOST_FOUND if len(asins) == PER_PAGE else 0, before + len(asins))
             now = replace(now, results=tuple(range(-before, count - before)))
             shelf = _Shelf(self.catalogue, asins)
         try:
