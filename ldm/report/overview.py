@@ -27,7 +27,7 @@ from ldm.policy import CONSULTED, VOTES
 from ldm.reason.prompting import REASONS
 from ldm.reporting import Branch, Reporting, TaskTree
 from ldm.run.grid import labels
-from ldm.run.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode, Votes
 from ldm.run.results import Report, lines
 from ldm.run.statistics import COLUMNS, Summary, rate_interval, summarize
 from ldm.text import shared
@@ -142,10 +142,9 @@ def _settings(run: ReadRun) -> list[list[str]]:
         if section != "models"
     ]
     pairs += [(f"model {role}", name) for role, name in sorted(manifest.models.items())]
+    version, commit = (str(manifest.code.get(name, "")) for name in ("version", "commit"))
     pairs += [("seed", spec.seed), ("started", manifest.started)]
-    code = manifest.code
-    pairs += [("ldm", f"{code.get('version', '')} {str(code.get('commit', ''))[:10]}".strip())]
-    pairs += [("fingerprint", manifest.fingerprint)]
+    pairs += [("ldm", f"{version} {commit[:10]}".strip()), ("fingerprint", manifest.fingerprint)]
     return [[name, str(value)] for name, value in pairs if value not in ("", None)]
 
 
@@ -401,18 +400,15 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
 def _trial(run: ReadRun, episode: RecordedEpisode, place: int, numbers: Mapping[str, int]) -> Json:
     trial, facts = episode.trials[place], run.facts(episode, place)
     data = _steps(trial, numbers)
-    votes, acted = episode.votes(place), 0
-    calls = episode.calls(place)
+    votes, calls = iter(episode.votes(place)), episode.calls(place)
     for number, (step, entry) in enumerate(zip(trial.steps, data["steps"], strict=True)):
-        if step.action and acted < len(votes):
-            vote = votes[acted]
-            if vote.known:
-                entry["votes"] = [list(share) for share in vote.shares]
-            if vote.reason:
-                entry["asked"] = REASONS.get(vote.reason, vote.reason)
+        vote = next(votes, Votes()) if step.action else Votes()
+        if vote.known:
+            entry["votes"] = [list(share) for share in vote.shares]
+        if vote.reason:
+            entry["asked"] = REASONS.get(vote.reason, vote.reason)
         if step.action and (because := next(facts)):
             entry["because"] = [cut(fact) for fact in because]
-        acted += bool(step.action)
         if number in calls:
             entry["calls"] = calls[number]
     if after := calls.get(len(trial.steps)):
