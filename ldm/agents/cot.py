@@ -21,7 +21,7 @@ from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.prompts import render
 from ldm.reporting import Measure, Reporting, noted
-from ldm.types import Card, Count, EpisodeResult, Positive, Trajectory
+from ldm.types import Card, Count, EpisodeResult, Positive, Trajectory, by_key
 
 #: The label of the answer's line, and the placeholder for the answer in `Card.answer`.
 ANSWER, PLACE = "Answer:", "ANSWER"
@@ -190,10 +190,8 @@ def counted(answers: Sequence[str]) -> list[int]:
     Answers are the same if they differ only in case, punctuation or articles. Empty answers are not
     counted; the list is empty if all are.
     """
-    places: dict[str, list[int]] = {}
-    for place, answer in enumerate(answers):
-        if answer.strip():
-            places.setdefault(folded(answer), []).append(place)
+    known = ((place, answer) for place, answer in enumerate(answers) if answer.strip())
+    places = by_key((folded(answer), place) for place, answer in known)
     return max(places.values(), key=len, default=[])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from ldm.agents import Resources, demonstrations, replies
 from ldm.agents.replies import Reply, Verdict, example_texts, localized, transcript_text
@@ -90,8 +90,7 @@ def ask(
             view = smaller
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(NamedTuple):
     """A text that a prompt shows before the transcript: a plan, lessons, an inventory.
 
     tag: a short lower-case word that fences `text`.
@@ -126,8 +125,7 @@ class Work:
     actions: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The end and the steps of a run. "budget": it took all its own steps; the trial continues.
 
     When the trial itself ends, `EpisodeOver` unwinds the run instead.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,7 +49,7 @@ def doctor(
     models = Models(ModelOptions(llm=llm), connection) if probe else None
     checks = list(diagnose(memory, os.environ, models))
     healthy = all(check.status != "problem" for check in checks)
-    data = {"ok": healthy, "checks": [asdict(check) for check in checks]}
+    data = {"ok": healthy, "checks": [check._asdict() for check in checks]}
     output.print_result(data, _lines(checks), as_json=as_json)
     if not healthy:
         raise typer.Exit(1)
@@ -141,7 +140,7 @@ def _listed(file: Path, env: str) -> dict[str, Any]:
     from ldm.types import Trajectory
 
     section = with_data(Section(env), runtime(quiet=True))
-    return asdict(listed_in(records.read(file, Trajectory), section))
+    return listed_in(records.read(file, Trajectory), section)
 
 
 def _check(file: Path, record: RecordName | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,8 +123,8 @@ def _as_object(result: Refined) -> dict[str, Any]:
         "generation": None if added is None else added.number,
         "tuples": None if added is None else added.tuples,
         "gate": report.gate_data(result.verdict, result.gain(), result.intervals()),
-        **asdict(report.totals(result.explored)),
-        "by_kind": {kind: asdict(one) for kind, one in report.by_kind(result.explored).items()},
+        **report.totals(result.explored),
+        "by_kind": report.by_kind(result.explored),
         "run": str(result.run.directory),
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -56,17 +55,18 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
 
     listed = [reading.entry_of(run) for run in recorded.list_runs(runs, unreadable)]
     if as_json:
-        output.print_json({"runs": [asdict(one) for one in listed]})
+        output.print_json({"runs": listed})
         return
     if not listed:
         output.say(f"There are no runs in {runs}.")
         return
     rows = []
     for one in listed:
-        what = one.id, one.command, short(one.env), short(one.agent), one.model
-        score = "" if one.score is None else f"{100 * one.score:.1f} %"
-        tasks = one.tasks if one.status == "finished" else f"{one.recorded}/{one.tasks}"
-        rows.append((*what, score, tasks, one.status, one.started[:16].replace("T", " ")))
+        what = one["id"], one["command"], short(one["env"]), short(one["agent"]), one["model"]
+        score = "" if one["score"] is None else f"{100 * one['score']:.1f} %"
+        finished, started = one["status"] == "finished", one["started"][:16].replace("T", " ")
+        tasks = one["tasks"] if finished else f"{one['recorded']}/{one['tasks']}"
+        rows.append((*what, score, tasks, one["status"], started))
     names = ("run", "command", "env", "agent", "model", "score", "tasks", "status", "started")
     filled = [i for i in range(len(names)) if any(row[i] != "" for row in rows)]
     columns, table = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ldm.agents.decomposition.controller import RULES, part_of
 from ldm.agents.loop import Loop, TaskOptions, View, ask, prompt_card, task_work
@@ -33,8 +33,7 @@ End = Literal["done", "unfinished", "refused", "failed", "out of patience"]
 _THOUGHT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Pursuit:
+class Pursuit(NamedTuple):
     """The outcome of pursuing a goal, and in words why it is not done."""
 
     end: End

@@ -16,11 +16,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldm.agents.replies import forms
 from ldm.embed import Embedder
-from ldm.types import Card
+from ldm.types import Card, by_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,7 @@ class Goal:
         return {"rank": self.rank, "goal": self.words, "text": self.text}
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A planner's reply, and the goals parsed from it.
 
     dropped: lines that name no known goal.
@@ -196,15 +195,10 @@ class Vocabulary:
 @lru_cache(maxsize=32)
 def _vocabulary(goals: tuple[str, ...], grammar: tuple[str, ...]) -> Vocabulary:
     """Return a vocabulary, cached for all episodes."""
-    items: dict[str, set[str]] = {}
-    sentences = []
-    for goal in goals:
-        if match := _COUNTED.fullmatch(goal):
-            items.setdefault(match[1], set()).add(match[2])
-        else:
-            sentences.append(goal)
-    known = {verb: frozenset(names) for verb, names in items.items()}
-    return Vocabulary(grammar, known, tuple(sentences))
+    matches = [_COUNTED.fullmatch(goal) for goal in goals]
+    items = by_key((match[1], match[2]) for match in matches if match)
+    sentences = tuple(goal for goal, match in zip(goals, matches, strict=True) if not match)
+    return Vocabulary(grammar, {v: frozenset(own) for v, own in items.items()}, sentences)
 
 
 def nearest(vocabulary: Vocabulary, embedding: Callable[[], Embedder], text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
@@ -25,8 +25,7 @@ Arm = Literal["none", "random", "similarity", "horizon"]
 Form = Literal["code", "steps", "program", "thinking", "policy", "next"]
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """The form of a method's plans, whether it replans, and whether it explains before that."""
 
     form: Form
@@ -108,8 +107,7 @@ class Noted:
     thoughts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """A round as it is noted, the goals of its plan, and the number of those that were done."""
 
     noted: Noted

@@ -21,7 +21,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,7 @@ HASHED = 1_000
 Token = tuple[int, int, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(NamedTuple):
     """The pieces of a text to embed, and the parts of it that a model does not see.
 
     rest: a text that was not embedded whole, or "". unknown: its characters outside the vocabulary.
@@ -144,8 +143,7 @@ def _hash(features: Iterable[str], dimension: int) -> NDArray[np.float32]:
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a vector, or (n, dimension) of them, with length 1."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    scaled: NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-12))
-    return scaled
+    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)))
 
 
 #: Bytes of distinct words that are judged together: some forty words, or a few short texts.

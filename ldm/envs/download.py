@@ -19,9 +19,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +39,7 @@ _SUMMED = 64 * 2**20
 Compile = Callable[[IO[bytes]], tuple[dict[str, np.ndarray], dict[str, Any]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(NamedTuple):
     """Arrays by name, a text (mapped memory if it comes from a cache), and metadata.
 
     The array `text_ends` says where each line of the text with a JSON value ends.
@@ -160,8 +158,7 @@ _TIMEOUT = 60.0
 _AGAIN = "Run the same command again: it continues where it stopped."
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
+class RemoteFile(NamedTuple):
     """A published file.
 
     name: its name in the data folder; "" for the last part of the URL. sha256: "" if none is

@@ -146,11 +146,8 @@ def format_of(path: Path) -> str | None:
     Return None if it is unknown.
     """
     if path.name.endswith(LINES):
-        for number, text in read_lines(path):
-            line = parse_json(text, str(path), number)
-            if not isinstance(line, Problem):
-                return _format_of(line)
-        return None
+        readable = (one for one in _values(path) if not isinstance(one, Problem))
+        return _format_of(next(readable, None))
     value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
         return None
@@ -258,11 +255,13 @@ def data_variable(name: str) -> str:
 
 def _first_fault(path: Path) -> str:
     """Return the problem with the first line of a JSONL file, "" if there is none."""
-    if path.name.endswith(LINES):
-        for number, text in read_lines(path):
-            value = parse_json(text, str(path), number)
-            return f" (line {number}: {value.message})" if isinstance(value, Problem) else ""
-    return ""
+    first = next(_values(path), None) if path.name.endswith(LINES) else None
+    return f" (line {first.line}: {first.message})" if isinstance(first, Problem) else ""
+
+
+def _values(path: Path) -> Iterator[Any]:
+    """Yield the value in each line of a JSONL file, or the problem with it."""
+    return (parse_json(text, str(path), number) for number, text in read_lines(path))
 
 
 def _format_of(value: Any) -> str | None:

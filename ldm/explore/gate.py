@@ -29,7 +29,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean, stdev
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from ldm.episode import FULL_SCORE
 from ldm.explore import refine
@@ -40,7 +40,7 @@ from ldm.memory.formation import form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, IndexedTuple, OnProgress
 from ldm.parallel import Stage
 from ldm.policy import Policy
-from ldm.types import Count, StateActionTuple, Task, Trajectory
+from ldm.types import Count, StateActionTuple, Task, Trajectory, by_key
 
 #: Numbers of adjacent steps left out together; pairs such as opening and closing need two.
 BLOCKS = (8, 4, 2, 1)
@@ -209,8 +209,7 @@ class GateOptions:
     ] = "on"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """The tuples that one explored goal may add to the memory."""
 
     task: Task
@@ -218,8 +217,7 @@ class Candidate:
     rows: tuple[IndexedTuple, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """The tuples that a refinement may add. batches: the new ones, which hold the practice."""
 
     chosen: tuple[Candidate, ...] = ()
@@ -372,10 +370,8 @@ def verdict_on(
     accepted: frozenset[tuple[Sort, str]] = frozenset()
     trials, comparisons = {accepted: before}, list[Comparison]()
     for sort in SORTS:
-        goals: dict[str, list[str]] = {}
-        for one in candidates.chosen:
-            if one.sort == sort:
-                goals.setdefault(one.task.kind, []).append(one.task.id)
+        chosen = (one.task for one in candidates.chosen if one.sort == sort)
+        goals = by_key((task.kind, task.id) for task in chosen)
         if not goals:
             continue
         tried = accepted | {(sort, kind) for kind in goals}
@@ -488,10 +484,8 @@ def collect(
                 new.values(), formation, [one.id for one in setup.memory.batches]
             ).items()
         ]
-    by_way: dict[str, list[IndexedTuple]] = {}
-    rows = (row for _, of_batch in formed for row in of_batch)
-    for row in revised(rows, revise([*new.values()])):
-        by_way.setdefault(row.tuple.trajectory_id, []).append(row)
+    rows = revised((row for _, of_batch in formed for row in of_batch), revise([*new.values()]))
+    by_way = by_key((row.tuple.trajectory_id, row) for row in rows)
     practice = (Candidate(new[way].task, "practice", tuple(by_way[way])) for way in by_way)
     return Candidates((*practice, *better), tuple(index for index, _ in formed))
 

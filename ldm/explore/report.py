@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -13,6 +12,7 @@ from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.tree import NO_PROCESS, Fate, TreeNode
 from ldm.reporting import Branch, BranchState, TaskTree
 from ldm.text import counted
+from ldm.types import by_key
 
 #: Fate → its name and the state of the branch; a task that ended with less has failed.
 FATES: dict[Fate, tuple[str, BranchState]] = {
@@ -34,9 +34,7 @@ def drawn(tree: Tree) -> TaskTree:
     of P* that is remembered.
     """
     chosen = {node.number for node in tree.path}
-    below: dict[int, list[TreeNode]] = {}
-    for node in tree.nodes:
-        below.setdefault(node.parent, []).append(node)
+    below = by_key((node.parent, node) for node in tree.nodes)
     stack, branches = [*tree.nodes[:1]], list[Branch]()
     while stack:
         node = stack.pop()
@@ -81,57 +79,39 @@ def _branch(tree: Tree, node: TreeNode, chosen: bool) -> Branch:
 Interval = tuple[float, float, float]
 #: The number of goals that a line on kept or refused candidates names.
 NAMED = 2
+Totals = dict[str, int | float | None]
 
-#: The names of columns that differ from their field of `Totals`.
+#: The names of columns that differ from those of `totals`.
 HEADINGS = {"trees": "explored", "ground": "first try"}
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Totals of goals; a goal has one tree per batch with `--decision per-batch`, else one.
+def totals(explored: Sequence[ExploredGoal]) -> Totals:
+    """Return the totals of goals; one has a tree per batch with `--decision per-batch`, else one.
 
     goals: those explored without an error. trees: those grown because the ground process missed the
     full score. nodes: actions tried (`Tree.tried`). steps, replayed: environment steps, the
     ground processes' included. ground, best: mean scores before and after, None without a goal.
     improved: goals with a better process. tuples: added. errors: goals that failed.
     """
-
-    goals: int
-    trees: int
-    nodes: int
-    steps: int
-    replayed: int
-    ground: float | None
-    best: float | None
-    improved: int
-    tuples: int
-    errors: int
-    seconds: float
-
-
-def totals(explored: Sequence[ExploredGoal]) -> Totals:
-    """Return the totals of some goals."""
     trees = [tree for one in explored for tree in one.trees]
-    return Totals(
-        goals=sum(not one.error for one in explored),
-        trees=sum(bool(tree.nodes) for tree in trees),
-        nodes=sum(tree.tried for tree in trees),
-        steps=sum(tree.steps for tree in trees),
-        replayed=sum(tree.replayed for tree in trees),
-        ground=fmean(tree.ground.score for tree in trees) if trees else None,
-        best=fmean(max(t.ground.score, t.best_score) for t in trees) if trees else None,
-        improved=sum(any(tree.improved for tree in one.trees) for one in explored),
-        tuples=len({row.tuple.id for one in explored for row in one.added}),
-        errors=sum(bool(one.error) for one in explored),
-        seconds=round(sum(one.seconds for one in explored), 3),
-    )
+    return {
+        "goals": sum(not one.error for one in explored),
+        "trees": sum(bool(tree.nodes) for tree in trees),
+        "nodes": sum(tree.tried for tree in trees),
+        "steps": sum(tree.steps for tree in trees),
+        "replayed": sum(tree.replayed for tree in trees),
+        "ground": fmean(tree.ground.score for tree in trees) if trees else None,
+        "best": fmean(max(t.ground.score, t.best_score) for t in trees) if trees else None,
+        "improved": sum(any(tree.improved for tree in one.trees) for one in explored),
+        "tuples": len({row.tuple.id for one in explored for row in one.added}),
+        "errors": sum(bool(one.error) for one in explored),
+        "seconds": round(sum(one.seconds for one in explored), 3),
+    }
 
 
 def by_kind(explored: Sequence[ExploredGoal]) -> dict[str, Totals]:
     """Return the totals of each kind, in alphabetical order."""
-    kinds: dict[str, list[ExploredGoal]] = {}
-    for one in explored:
-        kinds.setdefault(one.task.kind, []).append(one)
+    kinds = by_key((one.task.kind, one) for one in explored)
     return {kind: totals(kinds[kind]) for kind in sorted(kinds)}
 
 
@@ -139,8 +119,7 @@ def rows(explored: Sequence[ExploredGoal]) -> list[dict[str, str]]:
     """Return one row per kind and the row "all": column → cell."""
     all_totals = [*by_kind(explored).items(), ("all", totals(explored))]
     return [
-        {"kind": kind}
-        | {HEADINGS.get(name, name): _cell(value) for name, value in asdict(values).items()}
+        {"kind": kind} | {HEADINGS.get(name, name): _cell(value) for name, value in values.items()}
         for kind, values in all_totals
     ]
 

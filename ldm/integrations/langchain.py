@@ -66,9 +66,7 @@ class ExperienceMiddleware(AgentMiddleware[ExperienceState]):
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Record the answer and the score."""
-        attempt = self._attempt(state)
-        answer = state["messages"][-1].text
-        attempt.finished(answer)
+        self._attempt(state).finished(state["messages"][-1].text)
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """Record the answer and the score."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ldm import records
 from ldm.envs.formats import NOTHING, A, Assumed, FieldError, R, parsed
@@ -26,16 +26,14 @@ from ldm.text import parse_json, read_bytes, read_lines
 from ldm.types import Step, Task, Trajectory, stable_hash
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(NamedTuple):
     """A text to the agent. call: the id of the call that it answers, or ""."""
 
     text: str
     call: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Acted:
+class Acted(NamedTuple):
     """An action, or only a thought if `action` is "". call: the id of a call, or ""."""
 
     action: str

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -109,8 +109,7 @@ class Line(Located):
     reward: Score | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A page that was opened. view: the state of a session of our site that shows this page.
 
     listed: the products on a result page. reward: that of the purchase, on the page after it.
@@ -286,14 +285,12 @@ class _ClickReconstruction:
         if now.page == "done" or (now.page != "index" and self.catalogue is None):
             return ""
         if now.page == "search_results":
-            if (now.query, now.at) not in self.listed:
+            if (asins := self.listed.get((now.query, now.at))) is None:
                 return ""
-            asins = self.listed[now.query, now.at]
             # Of the products on other pages only the number is visible; a full page is assumed to
             # belong to a full list.
             before = (now.at - 1) * PER_PAGE
-            full = len(asins) == PER_PAGE
-            count = max(MOST_FOUND if full else 0, before + len(asins))
+            count = max(MOST_FOUND if len(asins) == PER_PAGE else 0, before + len(asins))
             now = replace(now, results=tuple(range(-before, count - before)))
             shelf = _Shelf(self.catalogue, asins)
         try:
@@ -302,8 +299,7 @@ class _ClickReconstruction:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shelf:
+class _Shelf(NamedTuple):
     """The part of a catalogue that a page needs; position 0 is the first product on the page."""
 
     catalogue: Catalogue | None
@@ -317,9 +313,3 @@ class _Shelf:
 
     def listed(self, position: int) -> Product:
         return self.product(self.asins[position])
-
-    def search(self, query: str, session: Session) -> None:
-        """Return None, as the results are in the log."""
-
-    def reward(self, session: Session) -> float:
-        return 0.0

@@ -105,8 +105,7 @@ TEMPLATE_TOKENS = 64
 MESSAGE_TOKENS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class CostLimits:
+class CostLimits(NamedTuple):
     """The maximum cost of a run, earlier attempts included; None is no limit."""
 
     usd: float | None = None

@@ -27,11 +27,11 @@ from ldm.policy import CONSULTED, VOTES
 from ldm.reason.prompting import REASONS
 from ldm.reporting import Branch, Reporting, TaskTree
 from ldm.run.grid import labels
-from ldm.run.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode, Votes
 from ldm.run.results import Report, lines
 from ldm.run.statistics import COLUMNS, Summary, rate_interval, summarize
 from ldm.text import shared
-from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory
+from ldm.types import EpisodeResult, StateActionTuple, Step, Trajectory, by_key
 
 Json = dict[str, Any]
 
@@ -142,10 +142,9 @@ def _settings(run: ReadRun) -> list[list[str]]:
         if section != "models"
     ]
     pairs += [(f"model {role}", name) for role, name in sorted(manifest.models.items())]
+    version, commit = (str(manifest.code.get(name, "")) for name in ("version", "commit"))
     pairs += [("seed", spec.seed), ("started", manifest.started)]
-    code = manifest.code
-    pairs += [("ldm", f"{code.get('version', '')} {str(code.get('commit', ''))[:10]}".strip())]
-    pairs += [("fingerprint", manifest.fingerprint)]
+    pairs += [("ldm", f"{version} {commit[:10]}".strip()), ("fingerprint", manifest.fingerprint)]
     return [[name, str(value)] for name, value in pairs if value not in ("", None)]
 
 
@@ -162,8 +161,8 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
     if content.goals:
         total = totals(content.goals)
         remarks.append(
-            f"{total.improved} of {total.goals} goals were improved; {total.tuples} tuples were "
-            f"added by exploration, after {total.steps} environment steps."
+            f"{total['improved']} of {total['goals']} goals were improved; {total['tuples']} "
+            f"tuples were added by exploration, after {total['steps']} environment steps."
         )
     return remarks
 
@@ -268,10 +267,8 @@ def _title(key: tuple[Any, ...]) -> str:
 def _over_iterations(contents: Sequence[Content], names: Sequence[str]) -> Iterator[Json]:
     series = []
     for content, name in zip(contents, names, strict=True):
-        groups: dict[str, list[float]] = {}
-        for episode in content.episodes:
-            if episode.group:
-                groups.setdefault(episode.group, []).append(float(episode.outcome == "solved"))
+        attempts = (one for one in content.episodes if one.group)
+        groups = by_key((one.group, float(one.outcome == "solved")) for one in attempts)
         points = [
             [float(number), sum(wins) / len(wins), *rate_interval(wins)]
             for number, wins in enumerate(groups.values(), 1)
@@ -313,15 +310,14 @@ class Numbering:
 
     def used(self, entry: int, trials: Sequence[Trajectory]) -> None:
         """Count the recalls of an entry."""
-        counts: dict[int, list[int]] = {}
-        for step in (step for trial in trials for step in trial.steps):
-            followed = set(step.followed or ())
-            for place, (tuple_id, _) in enumerate(step.recalls):
-                count = counts.setdefault(self.numbers[tuple_id], [0, 0])
-                count[0] += 1
-                count[1] += place in followed
-        for number, count in counts.items():
-            self.uses[number] += [entry, *count]
+        steps = (step for trial in trials for step in trial.steps)
+        recalls = (
+            (self.numbers[tuple_id], place in (step.followed or ()))
+            for step in steps
+            for place, (tuple_id, _) in enumerate(step.recalls)
+        )
+        for number, followed in by_key(recalls).items():
+            self.uses[number] += [entry, len(followed), sum(followed)]
 
     def as_data(self) -> list[Json]:
         """Return the tuples' texts, by number."""
@@ -404,18 +400,15 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
 def _trial(run: ReadRun, episode: RecordedEpisode, place: int, numbers: Mapping[str, int]) -> Json:
     trial, facts = episode.trials[place], run.facts(episode, place)
     data = _steps(trial, numbers)
-    votes, acted = episode.votes(place), 0
-    calls = episode.calls(place)
+    votes, calls = iter(episode.votes(place)), episode.calls(place)
     for number, (step, entry) in enumerate(zip(trial.steps, data["steps"], strict=True)):
-        if step.action and acted < len(votes):
-            vote = votes[acted]
-            if vote.known:
-                entry["votes"] = [list(share) for share in vote.shares]
-            if vote.reason:
-                entry["asked"] = REASONS.get(vote.reason, vote.reason)
+        vote = next(votes, Votes()) if step.action else Votes()
+        if vote.known:
+            entry["votes"] = [list(share) for share in vote.shares]
+        if vote.reason:
+            entry["asked"] = REASONS.get(vote.reason, vote.reason)
         if step.action and (because := next(facts)):
             entry["because"] = [cut(fact) for fact in because]
-        acted += bool(step.action)
         if number in calls:
             entry["calls"] = calls[number]
     if after := calls.get(len(trial.steps)):

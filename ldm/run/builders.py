@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ldm import embed
 from ldm.agents import Resources, load_agent
@@ -42,8 +42,7 @@ Recalling = TypeVar("Recalling", Evaluate, Refine)
 _BUILDING = threading.RLock()
 
 
-@dataclass(frozen=True)
-class Knowledge:
+class Knowledge(NamedTuple):
     """Hold an embedder, the offline reasoner and a memory, shared by the threads of a process.
 
     memory: None for agents that need none.

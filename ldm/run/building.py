@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ldm import records
 from ldm.config import DEFAULT_MEMORY, Build, Section, written
@@ -36,7 +37,7 @@ from ldm.run.runner import TRAJECTORIES
 from ldm.run.runtime import Runtime, counting
 from ldm.run.selection import even
 from ldm.runs import MANIFEST, open_run
-from ldm.types import Step, Task, Trajectory, Usage, stable_seed
+from ldm.types import Step, Task, Trajectory, Usage, by_key, stable_seed
 
 #: A score differs from the recorded one from this on.
 TOLERANCE = 1e-6
@@ -94,22 +95,12 @@ def _replayed(
         return one
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """How many recorded actions were possible as an environment lists them, of how many.
+def listed_in(trajectories: Iterable[Trajectory], env: Section) -> dict[str, Any]:
+    """Play recorded episodes again; return how many actions were possible as listed, of how many.
 
     unknown: trajectories of tasks that the environment does not have. first: the first action that
     was not listed, with its place.
     """
-
-    possible: int = 0
-    steps: int = 0
-    unknown: int = 0
-    first: str = ""
-
-
-def listed_in(trajectories: Iterable[Trajectory], env: Section) -> Listed:
-    """Play recorded episodes again, and count the actions that were possible as listed."""
     tasks: dict[str, Mapping[str, Task]] = {}
     possible, steps, unknown, first = 0, 0, 0, ""
     with closing(build_environment(env)) as world:
@@ -125,7 +116,7 @@ def listed_in(trajectories: Iterable[Trajectory], env: Section) -> Listed:
                     if not is_listed:
                         first = first or f"{task.id}, step {number}: {step.action}"
                     now = world.step(step.action)
-    return Listed(possible, steps, unknown, first)
+    return {"possible": possible, "steps": steps, "unknown": unknown, "first": first}
 
 
 def _task_of(
@@ -276,9 +267,7 @@ def drawn_per_kind(
     trajectories: Iterable[Trajectory], count: int, seed: int = 0
 ) -> list[Trajectory]:
     """Draw up to `count` trajectories of each task kind of each environment, by `seed`."""
-    kinds: dict[tuple[str, str], list[Trajectory]] = {}
-    for trajectory in trajectories:
-        kinds.setdefault((trajectory.task.env, trajectory.task.kind), []).append(trajectory)
+    kinds = by_key(((one.task.env, one.task.kind), one) for one in trajectories)
     drawn = []
     for kind in sorted(kinds):
         members = sorted(kinds[kind], key=lambda t: t.id)

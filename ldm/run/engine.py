@@ -318,7 +318,7 @@ class Experiment(Generic[S, Outcome, Result]):
             with self.at_work(member) as session:
                 if retry_errors:
                     self.reopen(member.run)
-                known = self.finished(member.run)
+                known = self.finished(member.run) if member.run.is_finished else None
                 items = self.items(member, session) if known is None else known
                 with self.showing(member, session, len(items)) as on_result:
                     if known is None:
@@ -355,9 +355,9 @@ class Experiment(Generic[S, Outcome, Result]):
         with self.runtime.episodes(playing) as on_episode:
             yield lambda record: on_episode(record.result)
 
-    def finished(self, run: Run) -> list[Any] | None:
-        """Return the records of a finished run, or None if it is unfinished."""
-        return records.read(run.result, self.record) if run.is_finished else None
+    def finished(self, run: Run) -> list[Any]:
+        """Return the records of a finished run."""
+        return records.read(run.result, self.record)
 
     def keep(self, member: Member[S], items: Any, known: Sequence[Any]) -> None:
         """Write the records of all items, which finishes the run."""

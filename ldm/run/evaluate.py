@@ -192,9 +192,7 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
         repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
         return f"{short(label(spec))} on {short(spec.env.name)}{repeat}"
 
-    def finished(self, run: Run) -> list[runner.Played] | None:
-        if not run.is_finished:
-            return None
+    def finished(self, run: Run) -> list[runner.Played]:
         return [runner.Played(index, result, ()) for index, result in enumerate(results(run))]
 
     def keep(

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldm import records
 from ldm.agents.autoplan import AutoPlanAgent, optimiser
@@ -58,8 +58,7 @@ class PlanEvaluation:
         return range(last + 1) if self.curve else (last,)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanScore:
+class PlanScore(NamedTuple):
     """The results of plans X_i of one run with one setting."""
 
     variant: str
@@ -68,8 +67,7 @@ class PlanScore:
     report: Report
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """The p-value of the t-test between two settings at an iteration; None if t is not defined."""
 
     first: str
@@ -172,7 +170,7 @@ class PlanScores:
                 for (variant, iteration, kind), figures in self.spreads.items()
                 if not kind
             ],
-            "t_tests": [asdict(one) for one in self.comparisons()],
+            "t_tests": [one._asdict() for one in self.comparisons()],
         }
 
 
@@ -396,9 +394,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         repeat = f"repeat {spec.repeat}" if spec.repeat > 1 else ""
         return " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
 
-    def finished(self, run: Run) -> list[Experience] | None:
-        if not run.is_finished:
-            return None
+    def finished(self, run: Run) -> list[Experience]:
         return [one for each in records.read(run.result, Iteration) for one in each.experiences]
 
     def keep(

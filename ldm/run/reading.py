@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ldm import records
 from ldm.agents import load_agent, reporting_named
@@ -42,8 +42,7 @@ _ID = re.compile(r"[0-9a-f]{16}\Z")
 SPECS: Mapping[str, type[Spec]] = {one.command: one for one in (Evaluate, Refine, OptimisePlan)}
 
 
-@dataclass(frozen=True, slots=True)
-class Votes:
+class Votes(NamedTuple):
     """The vote of one step's recalls.
 
     shares: the actions with most votes, each with its share. reason: why a model decided; "" if the
@@ -233,48 +232,30 @@ Status = Literal["finished", "stopped", "running"]
 _INDEX = re.compile(rb'^\{"index": ?(\d+)')
 
 
-@dataclass(frozen=True, slots=True)
-class RunEntry:
-    """Hold a line of the list.
+def entry_of(run: Run) -> dict[str, Any]:
+    """Return the entry of a run in the list, without importing any module that it names.
 
     agent: of an evaluation; "" of others. model: those that are called, "" for none. score: the
     success rate of a finished evaluation. tasks, recorded: the numbers of all and of recorded ones.
     """
-
-    id: str
-    command: str
-    env: str
-    split: str
-    agent: str
-    model: str
-    score: float | None
-    tasks: int
-    recorded: int
-    status: Status
-    started: str
-    fingerprint: str
-
-
-def entry_of(run: Run) -> RunEntry:
-    """Return the line of a run, without importing any module that it names."""
     manifest = run.manifest
     models = {name for role, name in manifest.models.items() if role not in ("embedder", "server")}
     tasks = len(manifest.protocol.get("tasks", ()))
     status, recorded = _progress(run, tasks)
-    return RunEntry(
-        id=manifest.id,
-        command=manifest.command,
-        env=run.named("env"),
-        split=run.named("split"),
-        agent=run.named("agent"),
-        model=", ".join(sorted(models)),
-        score=_score(run) if status == "finished" else None,
-        tasks=tasks,
-        recorded=recorded,
-        status=status,
-        started=manifest.started,
-        fingerprint=manifest.fingerprint,
-    )
+    return {
+        "id": manifest.id,
+        "command": manifest.command,
+        "env": run.named("env"),
+        "split": run.named("split"),
+        "agent": run.named("agent"),
+        "model": ", ".join(sorted(models)),
+        "score": _score(run) if status == "finished" else None,
+        "tasks": tasks,
+        "recorded": recorded,
+        "status": status,
+        "started": manifest.started,
+        "fingerprint": manifest.fingerprint,
+    }
 
 
 def _progress(run: Run, tasks: int) -> tuple[Status, int]:
@@ -301,8 +282,7 @@ EPISODE_COLUMNS = ("task", "goal", "outcome", "score", "steps", "invalid", "call
 Tuples = Mapping[str, StateActionTuple | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Bounds of the output. text: characters of a text. recalls: nearest tuples of a step.
 
     steps: of a trial.

@@ -64,7 +64,8 @@ class Refined:
             if added is None
             else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
         )
-        return f"{self.spec.env.name}: {total.improved} of {total.goals} goals improved; {outcome}"
+        goals = f"{total['improved']} of {total['goals']} goals improved"
+        return f"{self.spec.env.name}: {goals}; {outcome}"
 
     @property
     def idle(self) -> bool:
@@ -268,8 +269,8 @@ def _extended(
     total = totals(explored)
     options = {name: str(value) for name, value in asdict(spec.typed("search")).items()}
     settings = {
-        "goals": str(total.goals),
-        "improved": str(total.improved),
+        "goals": str(total["goals"]),
+        "improved": str(total["improved"]),
         **options,
         "split": spec.split,
         **{f"env.{name}": written(value) for name, value in spec.env.given},

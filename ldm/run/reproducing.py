@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldm.config import Build, Evaluate, Refine, Section, Value, load, merge, written
 from ldm.errors import LdmError
@@ -28,8 +28,7 @@ from ldm.run.runtime import Runtime
 PLACES = ("memory", "env.data", "env.cache")
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPreset:
+class ResolvedPreset(NamedTuple):
     """The evaluations of a preset.
 
     counterparts: for each, the names of the published rows with its settings.

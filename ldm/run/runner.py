@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from ldm.records import writing
 from ldm.run.statistics import summarize
 from ldm.runs import RESULTS, Run
 from ldm.text import redacted_json
-from ldm.types import EpisodeResult, Task, Trajectory
+from ldm.types import EpisodeResult, Task, Trajectory, by_key
 
 EPISODES = RESULTS["eval"]
 TRAJECTORIES = "trajectories.jsonl"
@@ -68,11 +67,11 @@ def played(run: Run) -> list[Played]:
     """
     if not run.is_finished:
         return [one for _, one in sorted(run.recorded(Played).items())]
-    trials: defaultdict[str, list[Trajectory]] = defaultdict(list)
-    if (path := run.directory / TRAJECTORIES).is_file():
-        for trajectory in records.read(path, Trajectory):
-            trials[trajectory.task.id].append(trajectory)
-    return [Played(i, one, tuple(trials[one.task.id])) for i, one in enumerate(results(run))]
+    path = run.directory / TRAJECTORIES
+    recorded = records.read(path, Trajectory) if path.is_file() else []
+    trials = by_key((trial.task.id, trial) for trial in recorded)
+    known = enumerate(results(run))
+    return [Played(i, one, tuple(trials.get(one.task.id, ()))) for i, one in known]
 
 
 def merge(run: Run, played: Sequence[Played]) -> None:

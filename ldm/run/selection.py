@@ -12,7 +12,7 @@ from ldm.envs.metadata import metadata
 from ldm.episode import Agent
 from ldm.errors import LdmError, LeakageError, did_you_mean
 from ldm.run.runtime import Runtime
-from ldm.types import Task, stable_hash
+from ldm.types import Task, by_key, stable_hash
 
 
 def with_data(env: Section, runtime: Runtime) -> Section:
@@ -95,10 +95,9 @@ def even(items: Sequence[tuple[str, str]], limit: int, seed: int | None = None) 
 
     They are dealt round the kinds like cards; within a kind in the order of a hash of the ids.
     """
-    hands: dict[str, list[int]] = {}
     salt = () if seed is None else (seed,)
-    for i in sorted(range(len(items)), key=lambda i: stable_hash("limit", *salt, items[i][0])):
-        hands.setdefault(items[i][1], []).append(i)
+    cards = sorted(range(len(items)), key=lambda i: stable_hash("limit", *salt, items[i][0]))
+    hands = by_key((items[i][1], i) for i in cards)
     dealt = sorted((place, kind, i) for kind, hand in hands.items() for place, i in enumerate(hand))
     return sorted(i for _, _, i in dealt[:limit])
 

@@ -8,7 +8,6 @@ deviation and pass@k, and two settings a t-test.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import comb
@@ -19,7 +18,7 @@ import numpy as np
 
 from ldm.errors import LdmError
 from ldm.reporting import NO_REPORTING, Measure, Reporting
-from ldm.types import EpisodeResult
+from ldm.types import EpisodeResult, by_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +204,7 @@ def by_task(
     results: Sequence[EpisodeResult], value: Callable[[EpisodeResult], float]
 ) -> dict[str, list[float]]:
     """Return task id → a value of each of its episodes, in order."""
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for one in results:
-        values[one.task.id].append(value(one))
-    return values
+    return by_key((one.task.id, value(one)) for one in results)
 
 
 def score_of(result: EpisodeResult) -> float:
@@ -224,9 +220,7 @@ def summarize(
     reporting: that of the agent's class.
     """
     columns = with_measures(reporting.measures)
-    kinds: defaultdict[str, list[EpisodeResult]] = defaultdict(list)
-    for one in results:
-        kinds[one.task.kind].append(one)
+    kinds = by_key((one.task.kind, one) for one in results)
     by_kind = {kind: _group(kinds[kind], columns, seed) for kind in sorted(kinds)}
     return Summary(_group(results, columns, seed), by_kind)
 
@@ -354,15 +348,13 @@ def pass_at(repeats: Sequence[Sequence[EpisodeResult]], *, seed: int = 0) -> tup
     (Chen et al., arXiv 2107.03374, Eq. 1). The interval is over tasks. An episode that ended in
     an error is a failure.
     """
-    solved: dict[str, int] = {}
-    for result in (result for repeat in repeats for result in repeat):
-        solved[result.task.id] = solved.get(result.task.id, 0) + result.solved
-    count = len(repeats)
+    played, count = [result for repeat in repeats for result in repeat], len(repeats)
+    solved = [sum(of) for of in by_key((one.task.id, one.solved) for one in played).values()]
     figures = []
     for k in range(1, count + 1):
-        chances = [1 - comb(count - c, k) / comb(count, k) for c in solved.values()]
+        chances = [1 - comb(count - c, k) / comb(count, k) for c in solved]
         interval = rate_interval(chances, seed=seed)
-        every = float(np.mean([comb(c, k) / comb(count, k) for c in solved.values()]))
+        every = float(np.mean([comb(c, k) / comb(count, k) for c in solved]))
         figures.append(PassAt(k, float(np.mean(chances)), interval, every))
     return tuple(figures)
 

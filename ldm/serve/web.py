@@ -227,7 +227,7 @@ def application(tokens: Tokens, client_of: Callable[[Mapping[str, str]], Client]
         Route(f"/v1/{name}", _endpoint(one), methods=["POST"]) for name, one in OPERATIONS.items()
     ]
     routes += [Route("/mcp", StreamableHTTPASGIApp(manager))]
-    routes += [Route("/openapi.json", _description), Route("/", _page)]
+    routes += [Route("/openapi.json", lambda _: JSONResponse(openapi())), Route("/", _page)]
     return Guard(Starlette(routes=routes, lifespan=running), tokens, client_of)
 
 
@@ -283,10 +283,6 @@ def openapi() -> dict[str, Any]:
         "components": {"securitySchemes": {"token": bearer}},
         "security": [{"token": []}],
     }
-
-
-async def _description(_: WebRequest) -> Response:
-    return JSONResponse(openapi())
 
 
 async def _page(_: WebRequest) -> Response:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ldm.envs._base import facts
 from ldm.errors import LdmError
@@ -114,8 +114,7 @@ class UnknownRules(ValueError):
     """A text is not PDDL, or defines rules that the fast engine does not implement."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """The parameters that differ between games with ALFWorld's rules.
 
     cleaners, heaters, coolers: types of receptacle; knives: types of object that cut; all in lower
@@ -134,8 +133,7 @@ class Rules:
 OWN_RULES = Rules()
 
 
-@dataclass(frozen=True, slots=True)
-class GameProblem:
+class GameProblem(NamedTuple):
     """A game's things, facts and goal.
 
     things: name → type, as declared. facts: the initial ones, sorted. All in lower case.
@@ -328,8 +326,7 @@ class Game:
         return Task(self.id, ENV, self.id.split("/", 1)[0], self.goal, self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A game file that the published set leaves out, and why."""
 
     reason: str

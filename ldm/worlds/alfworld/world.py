@@ -15,9 +15,11 @@ Quirks of the official engine that are visible in its answers are reproduced
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ldm.types import by_key
 from ldm.worlds.alfworld import games
 from ldm.worlds.alfworld.games import FACTS, Game, GameProblem, UnknownRules
 from ldm.worlds.alfworld.goals import GoalCompiler
@@ -73,21 +75,15 @@ class World:
         self.rules = rules
         self.appliances = {"clean": rules.cleaners, "heat": rules.heaters, "cool": rules.coolers}
         self._put = "put {} in/on {}" if rules.dialect == "put" else "move {} to {}"
-        static: dict[str, set[tuple[str, ...]]] = {name: set() for name in _STATIC}
-        for name, *things in problem.facts:
-            if name in _STATIC:
-                static[name].add(tuple(things))
-            elif name not in (*_CHANGING, *_TRAITS, *_UNSEEN):
-                raise UnknownRules(f"the fact {name!r} is not known")
-        self._static = {name: frozenset(atoms) for name, atoms in static.items()}
+        facts = defaultdict(list, by_key((name, tuple(things)) for name, *things in problem.facts))
+        if unknown := facts.keys() - {*_STATIC, *_CHANGING, *_TRAITS, *_UNSEEN}:
+            raise UnknownRules(f"the fact {min(unknown)!r} is not known")
+        self._static = {name: frozenset(facts[name]) for name in _STATIC}
         self.names = games.entity_names({thing for fact in problem.facts for thing in fact[1:]})
         self.location = _single_values(self._static["receptacleatlocation"], "location")
         self.receptacles = tuple(sorted(self.location))
         self.index = {name: number for number, name in enumerate(self.receptacles)}
-        self._at: dict[str, tuple[str, ...]] = {}
-        for name in self.receptacles:
-            place = self.location[name]
-            self._at[place] = (*self._at.get(place, ()), name)
+        self._at = by_key((self.location[name], name) for name in self.receptacles)
         self.types: dict[str, frozenset[str]] = dict.fromkeys(problem.things, frozenset())
         for name, kind in self._static["objecttype"] | self._static["receptacletype"]:
             self.types[name] |= {kind}
@@ -96,7 +92,7 @@ class World:
         if rules.help:
             self._everywhere["help"] = ("help", ())
         self._moves = {place: self._moves_from(place) for place in {*self._at, ""}}
-        self.start = self._initial_state(problem)
+        self.start = self._initial_state(facts)
         self.won = self._goal(problem)
         in_the_middle = self.start.here not in self._at
         places = self._list(self.receptacles)
@@ -297,37 +293,30 @@ class World:
             for sort in self.types[thing]
         )
 
-    def _initial_state(self, problem: GameProblem) -> State:
-        facts: dict[str, list[tuple[str, ...]]] = {name: [] for name in _CHANGING}
-        for name, *things in problem.facts:
-            if name in facts:
-                facts[name].append(tuple(things))
+    def _initial_state(self, facts: Mapping[str, Sequence[tuple[str, ...]]]) -> State:
         (_, here), *others = facts["atlocation"] or [("", "")]
         if not here or others:
             raise UnknownRules("the agent is not at one location")
         if len(facts["holds"]) > 1:
             raise UnknownRules("the agent holds more than one object")
-        inside: dict[str, list[str]] = {name: [] for name in self.receptacles}
-        for thing, place in facts["inreceptacle"]:
-            if place not in inside:
-                raise UnknownRules(f"the receptacle {place!r} has no location")
-            inside[place].append(thing)
+        inside = by_key((place, thing) for thing, place in facts["inreceptacle"])
+        if unplaced := inside.keys() - self.location.keys():
+            raise UnknownRules(f"the receptacle {min(unplaced)!r} has no location")
         return State(
             here,
             held=tuple(thing for _, thing in facts["holds"]),
-            inside=tuple(tuple(sorted(inside[name])) for name in self.receptacles),
+            inside=tuple(tuple(sorted(inside.get(name, ()))) for name in self.receptacles),
             opened=frozenset(name for (name,) in facts["opened"]),
             lying=frozenset((thing, place) for thing, place in facts["objectatlocation"]),
             taken=frozenset(),
-            traits=frozenset((name, rest[0]) for name, *rest in problem.facts if name in _TRAITS),
+            traits=frozenset((name, things[0]) for name in _TRAITS for things in facts[name]),
         )
 
     def _goal(self, problem: GameProblem) -> Callable[[State], bool]:
         things: dict[str, list[str]] = {
             kind: [] for kind in ("agent", "location", "receptacle", "object", "rtype", "otype")
         }
-        for name, kind in sorted(problem.things.items()):
-            things.setdefault(kind, []).append(name)
+        things |= by_key((kind, name) for name, kind in sorted(problem.things.items()))
         changing: dict[str, Callable[[State, tuple[str, ...]], bool]] = {
             "atlocation": lambda state, of: of[1] == state.here,
             "holds": lambda state, of: of[1] in state.held,

@@ -24,7 +24,7 @@ from functools import cached_property, lru_cache, partial
 from html import unescape
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import IO, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import AliasChoices, Field
@@ -377,8 +377,7 @@ ABSTRACTS = "enwiki-*-abstracts.tar.bz2"
 _MORE_ARTICLES = "wiki_articles*.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(NamedTuple):
     """The files of a folder. questions: by split. articles: further ones, in order."""
 
     folder: Path

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 #: Sentences that a search shows, and similar titles that a miss lists.
 SHOWN = 5
@@ -18,8 +19,7 @@ MAY_REFER = "may refer to:"
 _FEWEST_WORDS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """An article that can be read, as the sentences of all its paragraphs in order."""
 
     sentences: tuple[str, ...]
@@ -38,8 +38,7 @@ class Page:
         return cls(tuple(sentences))
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(NamedTuple):
     """No article has the title that was searched, or several can be meant (9): `ambiguous`.
 
     titles: of those meant, and of similar ones, best first.
@@ -67,8 +66,7 @@ class Reading:
     following: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to an action.
 
     reading: the state after it. valid: whether it was an action at all (3). answer: the argument of

@@ -18,10 +18,9 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import regex
@@ -346,8 +345,7 @@ class Index:
         return place if place < len(ends) and at(place) == term else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Postings:
+class _Postings(NamedTuple):
     """The documents that contain one term of a query.
 
     weight: Lucene's idf times its count in the query. most: the largest score from this term.
@@ -371,16 +369,14 @@ class _Postings:
 
     def scores(self, at: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return Lucene's score of the documents at these positions, in single precision."""
-        scores: np.ndarray = self.weight - self.weight / self.divisors[at]
-        return scores
+        return np.asarray(self.weight - self.weight / self.divisors[at])
 
 
 def _largest(divisors: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return the largest divisor of each term."""
     if not len(starts):
         return divisors
-    largest: np.ndarray = np.maximum.reduceat(divisors, starts)
-    return largest
+    return np.asarray(np.maximum.reduceat(divisors, starts))
 
 
 def _least_of_best(values: np.ndarray, top: int) -> np.floating[Any]:
@@ -394,8 +390,7 @@ def _inverse_norms(mean: float) -> np.ndarray:
     """Return 1 / (k1 · (1 - b + b · length / mean)) of each encoded length, as in Lucene."""
     one, k1, b = np.float32(1), np.float32(K1), np.float32(B)
     lengths = np.array([decoded_length(byte) for byte in range(256)], dtype=np.float32)
-    inverses: np.ndarray = one / (k1 * ((one - b) + b * lengths / np.float32(mean)))
-    return inverses
+    return np.asarray(one / (k1 * ((one - b) + b * lengths / np.float32(mean))))
 
 
 def _finish(

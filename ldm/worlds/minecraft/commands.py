@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ldm.worlds.minecraft.rules import FURNACE, MOBS, TABLE, Recipe, Rules
 
@@ -117,16 +117,14 @@ class Command:
     tool: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """The reason why an action is impossible. material: only ingredients or a station lack."""
 
     reason: str
     material: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """The tool, recipe and ingredient with which a command is carried out."""
 
     tool: str = ""

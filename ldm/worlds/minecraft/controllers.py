@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ldm.types import stable_seed
 from ldm.worlds.minecraft.commands import DIRECTIONS, Command, FoundVein, Spot, State, Way, fuel_for
@@ -484,8 +484,7 @@ class Oracle(Controller):
         return before
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """A row of Table 18: the success rate within a time, for a number of units at once."""
 
     success: float

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import declared
@@ -93,8 +93,7 @@ class Target:
         return f"{self.count} {self.word}"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """A task of the paper.
 
     word: its name of the item; targets: the corresponding items of 1.16. skills: the printed number
@@ -109,8 +108,7 @@ class Listed:
     measured: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Game:
+class Game(NamedTuple):
     """A task with its world.
 
     limit: ticks. start, mobs: the first place, and whether herds are put there.

@@ -49,8 +49,7 @@ class Biome:
 BIOMES = table("biomes", Biome)
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """A tree: its name, what it is, such as an oak tree, its place and its logs."""
 
     name: str
@@ -60,8 +59,7 @@ class Tree:
     logs: int
 
 
-@dataclass(frozen=True, slots=True)
-class Animal:
+class Animal(NamedTuple):
     """An animal, its name with its sort, and its home."""
 
     name: str

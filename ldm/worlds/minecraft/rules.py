@@ -8,16 +8,16 @@ are the game's published ones, if there are any, else this world's own (docs/dec
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
 from ldm.envs._base import facts
-from ldm.types import stable_hash
+from ldm.types import by_key, stable_hash
 
 T = TypeVar("T")
 
@@ -122,8 +122,7 @@ class Recipe:
     table: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A block: hardness, material, and the tools that harvest it (empty: anything does)."""
 
     hardness: float
@@ -158,8 +157,8 @@ class Rules:
             listed, melted, self.sources = _paper(listed, melted)
         listed.sort(key=lambda r: (r.item, [wood_order(part) for part, _ in r.parts]))
         melted.sort(key=lambda pair: (pair[0], *wood_order(pair[1])))
-        self.recipes = _grouped((recipe.item, recipe) for recipe in listed)
-        self.smelting = _grouped(melted)
+        self.recipes = by_key((recipe.item, recipe) for recipe in listed)
+        self.smelting = by_key(melted)
         self.items = frozenset(self._named())
         self.fit = {item: self._fitting(source.tool) for item, source in self.sources.items()}
         self.fuels = tuple(self._fuel_items())
@@ -250,13 +249,6 @@ def _plain(item: str) -> str:
 
 def _other_wood(item: str) -> bool:
     return item.startswith(tuple(f"{wood}_" for wood in WOODS[1:])) and "leaves" not in item
-
-
-def _grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
-    groups: dict[str, tuple[T, ...]] = {}
-    for name, one in pairs:
-        groups[name] = (*groups.get(name, ()), one)
-    return groups
 
 
 def wood_order(item: str) -> tuple[int, str]:

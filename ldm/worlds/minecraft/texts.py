@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ldm.types import by_key
 from ldm.worlds.minecraft.commands import Command, State
 from ldm.worlds.minecraft.map import Known, World, animals, cell_of, distance, grounds, trees, veins
 from ldm.worlds.minecraft.rules import MOBS, RAW, VEINS, WOODS
@@ -64,9 +65,8 @@ def surroundings(state: State, world: World) -> tuple[str, str]:
 
     Of things in sight, further remembered ones are not listed.
     """
-    groups: dict[tuple[str, bool], list[Known]] = {}
-    for one in (*trees(state, world), *animals(state), *grounds(state, world)):
-        groups.setdefault((one.thing, one.tick == state.tick), []).append(one)
+    things = (*trees(state, world), *animals(state), *grounds(state, world))
+    groups = by_key(((one.thing, one.tick == state.tick), one) for one in things)
     visible, remembered = list[str](), list[str]()
     for thing in _THINGS:
         for now, entries in ((True, visible), (False, remembered)):

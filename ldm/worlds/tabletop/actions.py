@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ldm.worlds.tabletop.scene import Pose, Poses, Scene
 
@@ -12,8 +12,7 @@ LOOK = "look"
 _LONGEST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """One pick-and-place. thing: its number. target: of its centre. goal: the place in words."""
 
     thing: int
@@ -21,8 +20,7 @@ class Move:
     goal: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """The reason why an action is impossible, as a sentence."""
 
     reason: str

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from ldm.envs._base import ListedEnvironment, unknown_task
 from ldm.envs.metadata import declared
@@ -40,8 +40,7 @@ SPLITS = {TRAIN: range(40), TEST: range(1000, 1005), TEST100: range(2000, 2020)}
 _SEED = 2302_01560
 
 
-@dataclass(frozen=True, slots=True)
-class Game:
+class Game(NamedTuple):
     """A task with its kind and its scene."""
 
     task: Task

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 #: The part of the table that is used: least and greatest x and y.
 WORKSPACE = ((0.25, 0.75), (-0.5, 0.5))
@@ -57,8 +57,7 @@ class Pose:
         return math.hypot(self.x - other.x, self.y - other.y)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A convex part of an outline: a polygon, or a disc about the origin if it has a radius."""
 
     corners: tuple[Point, ...] = ()
@@ -167,8 +166,7 @@ class Thing:
 FixtureName = Literal["kit", "stand", "bowl", "box", "base"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fixture:
+class Fixture(NamedTuple):
     """A thing that cannot be moved. colour: of a bowl."""
 
     name: FixtureName
@@ -176,16 +174,14 @@ class Fixture:
     colour: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
+class Hole(NamedTuple):
     """A hole of a kit: the shape that fits, and its pose."""
 
     form: Form
     pose: Pose
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(NamedTuple):
     """The things on the table at the start. holes: those of a kit."""
 
     things: tuple[Thing, ...]

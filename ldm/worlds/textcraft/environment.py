@@ -18,7 +18,7 @@ from functools import cached_property
 from importlib import resources
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.formats import FieldError, Text, parsed, read_as
@@ -226,8 +226,7 @@ _COUNTED = re.compile(r"([0-9]{1,1000}) (.*)")
 Inventory = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to an action.
 
     valid: whether it was understood and possible; otherwise the inventory is as before.

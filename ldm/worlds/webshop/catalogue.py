@@ -460,8 +460,7 @@ class Goals:
 
     def sources(self) -> np.ndarray:
         """Return the position of the product that each goal asks for (int32)."""
-        positions: np.ndarray = np.repeat(self._prices.products, self._prices.counts)[self._order]
-        return positions
+        return np.asarray(np.repeat(self._prices.products, self._prices.counts)[self._order])
 
 
 def _count(product: Product, instruction: Instruction) -> int:

@@ -140,20 +140,22 @@ _CLICKABLE: tuple[Kind, ...] = ("button", "link", "option")
 _PAGES: tuple[Page, ...] = ("search_results", "item_page", "item_sub_page")
 
 
-class Shop(Protocol):
-    """The parts of a shop that pages need."""
+class Shelf(Protocol):
+    """The products that pages show."""
 
     def product(self, asin: str) -> Product: ...
 
     def listed(self, position: int) -> Product: ...
 
+
+class Shop(Shelf, Protocol):
+    """What actions need beside the products."""
+
     def search(self, query: str, session: Session) -> tuple[int, ...] | None:
         """Return positions of products, best first; None if the site has no answer."""
-        ...
 
     def reward(self, session: Session) -> float:
         """Return the reward of buying the session's product with its options."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ class Node(NamedTuple):
     group: str = ""
 
 
-def nodes(session: Session, shop: Shop, per_page: int = PER_PAGE) -> tuple[Node, ...]:
+def nodes(session: Session, shop: Shelf, per_page: int = PER_PAGE) -> tuple[Node, ...]:
     """Return the nodes of the open page, in order. per_page: products on a page of results.
 
     The page after a purchase is not one of them: it reveals the reward.
@@ -303,7 +305,7 @@ def _page_name(session: Session) -> Page:
     return next((name for name in _PAGES if name in url), "index")
 
 
-def _results(session: Session, shop: Shop, size: int) -> list[Node]:
+def _results(session: Session, shop: Shelf, size: int) -> list[Node]:
     at = session.at
     pieces = [Node("text", f"Page {at} (Total results: {len(session.results)})")]
     if at > 1:

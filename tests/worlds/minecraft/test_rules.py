@@ -67,7 +67,7 @@ def test_coal_takes_a_wooden_pickaxe_and_under_the_paper_one_of_stone() -> None:
 
 
 def test_gold_is_smelted_from_its_ore_though_the_recipe_names_a_tag() -> None:
-    assert VANILLA.smelting["gold_ingot"] == ("gold_ore",)
+    assert VANILLA.smelting["gold_ingot"] == ["gold_ore"]
     assert "gold_ingot" in training_items()
 
 
