@@ -15,12 +15,12 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 23_029,
-    "all": 33_192,
+    "core": 22_912,
+    "all": 32_998,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 29_891,
+    "tests": 29_887,
     "goldens": 2_397,
     "docs": 49_998,
 }

@@ -25,7 +25,7 @@ from ldm.memory.index import NOWHERE, BatchIndex, Generation, GoalType, IndexedT
 from ldm.memory.lessons import Contents
 from ldm.memory.log import EpisodeLog, Event, Rate, task_id
 from ldm.memory.rows import Rows
-from ldm.types import Outcome
+from ldm.types import Outcome, by_key
 
 
 def extend(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -278,12 +278,10 @@ def _batches_of(contents: Contents, left: Rows) -> tuple[BatchIndex, ...]:
 
     Names of types may quote what is gone: a batch that loses a trajectory gets others.
     """
-    members: dict[str, set[str]] = {}
-    for batch, trajectory in left.pairs("batch", "trajectory_id"):
-        members.setdefault(batch, set()).add(trajectory)
+    members = by_key(left.pairs("batch", "trajectory_id"))
     return tuple(
         batch
-        if members[batch.id] >= {*batch.trajectories}
+        if {*batch.trajectories} <= {*members[batch.id]}
         else replace(
             batch,
             trajectories=tuple(one for one in batch.trajectories if one in members[batch.id]),

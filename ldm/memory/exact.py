@@ -26,7 +26,7 @@ from ldm.memory.rows import Floats, Mask, Numbers, Vectors, id_of, value_of
 from ldm.parallel import cached
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.vocabulary import read_command
-from ldm.types import Recall, StateActionTuple, Trajectory
+from ldm.types import Recall, StateActionTuple, Trajectory, by_key
 
 #: Filters whose masks are cached.
 KEPT = 32
@@ -63,10 +63,8 @@ class Exact:
     @cached_property
     def _forms(self) -> dict[str, list[int]]:
         """The numbers of the actions of each form."""
-        forms: dict[str, list[int]] = {}
-        for number, action in self._rows.distinct("action").items():
-            forms.setdefault(read_command(action).frame, []).append(number)
-        return forms
+        actions = self._rows.distinct("action").items()
+        return by_key((read_command(action).frame, number) for number, action in actions)
 
     @cached_property
     def _success(self) -> Floats:

@@ -24,7 +24,7 @@ from ldm.memory.rows import Rows
 from ldm.parallel import both, give_back, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
 from ldm.reason.features import MOST_STEPS
-from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
+from ldm.types import History, Outcome, StateActionTuple, Trajectory, by_key, stable_seed
 
 MIXED = "mixed"
 #: Tolerance for the difference of the score and the sum of complete rewards.
@@ -79,9 +79,7 @@ def plan_batches(
 
     existing: ids of the memory's batches; new ones get the next free numbers.
     """
-    groups: dict[str, list[Trajectory]] = {}
-    for trajectory in trajectories:
-        groups.setdefault(trajectory.task.kind, []).append(trajectory)
+    groups = by_key((one.task.kind, one) for one in trajectories)
     used, plans = set(existing), dict[str, tuple[Trajectory, ...]]()
     for kind in sorted(groups):
         members = sorted(groups[kind], key=lambda t: t.id)
@@ -201,10 +199,7 @@ def form_batch(
 
 def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_GoalTypes, _Cells]:
     """Make the goal types, and the observation types within each."""
-    observations: dict[str, set[str]] = {}
-    for trajectory in trajectories:
-        if texts := {observation for observation, _ in trajectory.moves()}:
-            observations.setdefault(trajectory.task.goal, set()).update(texts)
+    observations = by_key((one.task.goal, text) for one in trajectories for text, _ in one.moves())
     goals = sorted(observations)
     by_goal = _partition(reasoner.cluster_goals(goals), goals)
     texts_by_goal = [
@@ -233,9 +228,7 @@ def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
 
 def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:
     """Return (name, members) of each type that has any."""
-    members: dict[int, set[str]] = {}
-    for item, label in zip(items, clustering.assignment, strict=True):
-        members.setdefault(label, set()).add(item)
+    members = by_key(zip(clustering.assignment, items, strict=True))
     return [(clustering.names[label], frozenset(members[label])) for label in sorted(members)]
 
 

@@ -20,7 +20,7 @@ from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
 from ldm.reason.vocabulary import STEPS, Lesson, Vocabulary, lesson_of, newest
-from ldm.types import StateActionTuple, encodable, stable_hash, stable_seed
+from ldm.types import StateActionTuple, by_key, encodable, stable_hash, stable_seed
 
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
@@ -158,9 +158,7 @@ def unpacked(content: bytes | memoryview) -> Relevance:
 
 def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:
     """Yield the lessons with their actions exchanged among the steps of a kind, as a control."""
-    by_kind: dict[str, list[int]] = {}
-    for place, lesson in enumerate(lessons):
-        by_kind.setdefault(lesson.kind, []).append(place)
+    by_kind = by_key((lesson.kind, place) for place, lesson in enumerate(lessons))
     generator = np.random.default_rng(stable_seed("exchanged", seed))
     source = np.arange(len(lessons))
     for places in by_kind.values():

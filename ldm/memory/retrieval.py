@@ -23,7 +23,7 @@ from ldm.memory.rows import Array, Floats, Mask, Numbers, Rows, Span, Vectors, i
 from ldm.parallel import cached, map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.reason.indexing import nearest_of_each
-from ldm.types import Recall
+from ldm.types import Recall, by_key
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
 DECIMALS = 6
@@ -77,9 +77,7 @@ class Tree:
 
     def __init__(self, batches: Sequence[BatchIndex], spans: Iterable[Span]) -> None:
         """Take the indices of the batches, and the places of all that have tuples, in order."""
-        self.below: dict[Span, list[Span]] = {}
-        for span in spans:
-            self.below.setdefault(span[:-1], []).append(span)
+        self.below = by_key((span[:-1], span) for span in spans)
         held = {name for (name,) in self.below.get((), ())}
         self.batches = {one.id: one for one in batches if one.id in held}
         self._views: dict[Span, TypeView] = {}

@@ -7,7 +7,7 @@ count, where the next one that does was possible already.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,6 +15,7 @@ from itertools import pairwise
 from ldm.reason.features import Situation, role_of
 from ldm.reason.reading import Words, kind_of, lines, lines_with, place_of
 from ldm.reason.vocabulary import INSTEAD, Lesson, Vocabulary, read_command
+from ldm.types import by_key
 
 #: What a detour weighs as it was, where it tried the form of what counts: less than any other step
 #: of a success, and more than what counts. Chosen as INSTEAD.
@@ -29,18 +30,14 @@ def without_detours(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> list[L
     """
     if vocabulary.pressed:  # what is seen on one page cannot be done on all
         return [*lessons]
-    episodes: dict[str, list[Lesson]] = defaultdict(list)
-    for lesson in lessons:
-        episodes[lesson.episode].append(lesson)
+    episodes = by_key((lesson.episode, lesson) for lesson in lessons)
     courses = [Course(steps, vocabulary) for steps in episodes.values()]
     named = {word for one in courses for names in one.names for name in names for word in name}
-    uses: dict[str, list[Counter[str]]] = defaultdict(list)
-    for one in courses:
-        if one.last.weight > 0:
-            uses[one.last.kind].append(Counter(one.frames))
+    worked = (one for one in courses if one.last.weight > 0)
+    uses = by_key((one.last.kind, Counter(one.frames)) for one in worked)
     better: dict[int, list[Lesson]] = {}
     for one, steps in zip(courses, episodes.values(), strict=True):
-        of_kind = uses[one.last.kind]
+        of_kind = uses.get(one.last.kind, ())
         needed = {frame for frame in one.frames if len({used[frame] for used in of_kind}) == 1}
         instead = dict(one.instead(needed, named))
         for lesson in steps:

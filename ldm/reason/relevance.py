@@ -32,7 +32,7 @@ from ldm.reason.vocabulary import (
     vocabulary_of,
     within,
 )
-from ldm.types import Past
+from ldm.types import Past, by_key
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -426,12 +426,8 @@ class LeftOut:
     @classmethod
     def of(cls, kinds: Sequence[str], shares: Sequence[float], right: Sequence[float]) -> LeftOut:
         """Sum up the kinds of steps, the shares of the probability and whether they were right."""
-        of_kind = defaultdict(list)
-        for kind, one in zip(kinds, right, strict=True):
-            of_kind[kind].append(one)
-        listed = tuple(
-            (kind, len(of), round(float(np.mean(of)), 6)) for kind, of in sorted(of_kind.items())
-        )
+        of_kinds = sorted(by_key(zip(kinds, right, strict=True)).items())
+        listed = tuple((kind, len(of), round(float(np.mean(of)), 6)) for kind, of in of_kinds)
         draft = cls(listed, _curve(np.array(shares), np.array(right)))
         sure = np.array([draft.confidence(share) for share in shares])
         ranked = np.column_stack([sure, right])[np.argsort(sure, kind="stable")]

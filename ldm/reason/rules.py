@@ -26,7 +26,7 @@ from ldm.reason import reading
 from ldm.reason.features import Situation
 from ldm.reason.reading import FUNCTION_WORDS, mentioned, words
 from ldm.reason.vocabulary import STEPS, Lesson, Vocabulary, read_command, vocabulary_of, within
-from ldm.types import stable_seed
+from ldm.types import by_key, stable_seed
 
 #: The sorts of facts, in the order in which those that always hold together are named.
 KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
@@ -115,9 +115,7 @@ class FactReader:
         done = [descriptions(one.action, now) for one, (_, now) in zip(lessons, read, strict=True)]
         common = recurring(rows, lessons)
         deeds = [name for name in common if name.startswith(AFTER)]
-        values: dict[str, list[str]] = defaultdict(list)
-        for name in common & self._paths.keys():
-            values[self._paths[name]].append(name)
+        values = by_key((self._paths[name], name) for name in common & self._paths.keys())
         several = {path: v for path, v in values.items() if 2 < len(v) <= VALUES}
         for facts in rows:
             here = {self._paths[name] for name in facts if name in self._paths} & several.keys()
