@@ -202,7 +202,7 @@ class CachingEmbedder:
                 self._cache |= {text: known[text] for text in new[: self._size]}
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        return np.stack([known[text] for text in texts])
+        return np.array([known[text] for text in texts])
 
     def _known(self, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         cached = ((text, self._cache.get(text)) for text in texts)

@@ -219,11 +219,8 @@ def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_G
 
 def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
     """Return the sorted distinct goals and observations, which formation embeds."""
-    texts: set[str] = set()
-    for trajectory in trajectories:
-        texts.add(trajectory.task.goal)
-        texts.update(observation for observation, _ in trajectory.moves())
-    return sorted(texts)
+    seen = ((one.task.goal, *(text for text, _ in one.moves())) for one in trajectories)
+    return sorted({*itertools.chain.from_iterable(seen)})
 
 
 def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:

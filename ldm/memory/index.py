@@ -18,6 +18,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ldm.errors import MemoryStoreError
+from ldm.parallel import cached
 from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
@@ -180,8 +181,16 @@ class Kinds:
         """The weights of each word."""
         return dict(zip(self.words, self.weights, strict=True))
 
+    @cached_property
+    def _of_goals(self) -> dict[str, str]:
+        """The kinds of latest goals: many states have one goal."""
+        return {}
+
     def of(self, goal: str) -> str:
         """Return the most probable kind of a goal."""
+        return cached(self._of_goals, goal, lambda: self._most_probable(goal), CLASSIFIERS)
+
+    def _most_probable(self, goal: str) -> str:
         words = sorted(self._of_words.keys() & WORD.findall(goal.lower()))
         weights = [self.intercepts or (0.0,), *(self._of_words[word] for word in words)]
         totals = [sum(of_kind) for of_kind in zip(*weights, strict=True)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, compress, islice, product, tee
+from itertools import chain, islice, product, tee
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -210,9 +210,10 @@ class Retriever(Tree):
 
     def similarities(self, query: Query, rows: Numbers) -> Floats:
         """Return the similarity of each row."""
-        goals = self.rows.vectors[self.rows.columns["goal_vector"][rows]]
+        columns, vectors = self.rows.columns, self.rows.vectors
+        goals, seen = vectors[columns["goal_vector"][rows]], columns["observation_vector"][rows]
         near = np.vecdot(goals, query.goal_vector)
-        return score(near, self._cosines(rows, query.observation_vector))
+        return score(near, np.vecdot(vectors[seen], query.observation_vector))
 
     @cached_property
     def _by_goals(self) -> tuple[Array, Array, list[Numbers]]:
@@ -260,8 +261,9 @@ class Retriever(Tree):
         """
         parts = [*map(self.spans.__getitem__, spans)]
         if sum(part.stop - part.start for part in parts) <= FEW_ROWS:
-            few = [row for part in parts for row in range(part.start, part.stop)]
-            rows = np.array(few if hidden is None else [*compress(few, ~hidden[few])], np.int64)
+            few = (np.arange(part.start, part.stop) for part in parts)
+            rows = np.concatenate([np.empty(0, np.int64), *few])
+            rows = rows if hidden is None else rows[~hidden[rows]]
             yield self._in_order(rows, self.similarities(query, rows))
             return
         goals, (_, counts, of_goals) = self._nearest_goals(query.goal_vector), self._by_goals

@@ -76,13 +76,9 @@ def holds(fact: str, facts: Mapping[str, int]) -> bool:
 
 def recurring(rows: Sequence[Mapping[str, int]], lessons: Sequence[Lesson]) -> set[str]:
     """Return the facts of several episodes that some steps lack."""
-    where: dict[str, set[str]] = defaultdict(set)
-    often: Counter[str] = Counter()
-    for facts, lesson in zip(rows, lessons, strict=True):
-        often.update(facts.keys())
-        for name in facts:
-            where[name].add(lesson.episode)
-    return {name for name, n in often.items() if len(where[name]) >= SUPPORT and n < len(rows)}
+    both = zip(rows, lessons, strict=True)
+    where = by_key((name, lesson.episode) for facts, lesson in both for name in facts)
+    return {name for name, of in where.items() if len({*of}) >= SUPPORT and len(of) < len(rows)}
 
 
 class FactReader:

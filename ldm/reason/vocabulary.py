@@ -18,7 +18,7 @@ from ldm.reason import reading
 from ldm.reason.excerpts import Quotation, patterns, sources
 from ldm.reason.pages import has_lines_of_labels, labels_of, read_call, words_taken
 from ldm.reason.reading import Words, kind_of, words
-from ldm.types import Outcome, Past, StateActionTuple, stable_seed
+from ldm.types import Outcome, Past, StateActionTuple, by_key, stable_seed
 
 #: Words of a value of a call above which it is free text: a slot, not part of the frame.
 FREE_TEXT = 6
@@ -406,9 +406,7 @@ def _structured(
                 numbers[path][f"{lesson.episode} {value}"] = amount
     limits = tuple((path, between([*numbers[path].values()])) for path in sorted(numbers))
     draft = Vocabulary(thresholds=tuple(limit for limit in limits if limit[1]))
-    recurring: dict[str, set[str]] = defaultdict(set)
-    for lesson in lessons:
-        for fact in draft.facts(lesson.observation):
-            recurring[fact].add(lesson.episode)
-    known = frozenset(f for f, where in recurring.items() if SUPPORT <= len(where) < count)
+    facts = ((fact, one.episode) for one in lessons for fact in draft.facts(one.observation))
+    where = by_key(facts).items()
+    known = frozenset(fact for fact, of in where if SUPPORT <= len({*of}) < count)
     return draft.thresholds, known or frozenset([""])
