@@ -219,8 +219,8 @@ def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_G
 
 def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
     """Return the sorted distinct goals and observations, which formation embeds."""
-    seen = ((one.task.goal, *(text for text, _ in one.moves())) for one in trajectories)
-    return sorted({*itertools.chain.from_iterable(seen)})
+    texts = ((one.task.goal, *(text for text, _ in one.moves())) for one in trajectories)
+    return sorted({*itertools.chain.from_iterable(texts)})
 
 
 def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:

@@ -211,9 +211,9 @@ class Retriever(Tree):
     def similarities(self, query: Query, rows: Numbers) -> Floats:
         """Return the similarity of each row."""
         columns, vectors = self.rows.columns, self.rows.vectors
-        goals, seen = vectors[columns["goal_vector"][rows]], columns["observation_vector"][rows]
-        near = np.vecdot(goals, query.goal_vector)
-        return score(near, np.vecdot(vectors[seen], query.observation_vector))
+        goals, others = columns["goal_vector"][rows], columns["observation_vector"][rows]
+        near = np.vecdot(vectors[goals], query.goal_vector)
+        return score(near, np.vecdot(vectors[others], query.observation_vector))
 
     @cached_property
     def _by_goals(self) -> tuple[Array, Array, list[Numbers]]:

@@ -408,9 +408,8 @@ def test_recalls_do_not_depend_on_folding_and_are_those_of_brute_force(
             cosines = (vectors[g] @ to_goal + vectors[s] @ to_seen for g, s, _ in known)
             similar = sorted((round(float(both) / 2, 5) for both in cosines), reverse=True)
             recalls = memory.recall(goal, seen, k=20, utility=False)
-            assert [round(one.similarity, 5) for one in recalls] == pytest.approx(
-                similar[:20], abs=2e-5
-            )
+            nearest = [round(one.similarity, 5) for one in recalls]
+            assert nearest == pytest.approx(similar[:20], abs=2e-5)
             texts = [(r.tuple.goal, r.tuple.observation, r.tuple.action) for r in recalls]
             assert len({*texts}) == len(texts) == 20
         memory.fold()

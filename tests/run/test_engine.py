@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +19,7 @@ from ldm.errors import Interrupted, LdmError, WorkerDied
 from ldm.parallel import Backend
 from ldm.run.engine import Session
 from ldm.runs import Manifest, Run, create
+from tests.llm.test_concurrency import until
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,30 +122,24 @@ class TestWorking:
     def test_any_number_of_workers_gives_the_same_in_the_same_order(
         self, workers: int, run: Run
     ) -> None:
-        squares: list[int] = []
-        result = squared(
-            run, Squarer(), workers=workers, on_result=lambda square: squares.append(square.index)
-        )
+        heard: list[Square] = []
+        result = squared(run, Squarer(), workers=workers, on_result=heard.append)
         assert values(result) == SQUARES
-        assert sorted(squares) == list(range(12))
+        assert sorted(one.index for one in heard) == list(range(12))
 
     def test_processes_that_outlive_a_map_go_where_the_next_one_is(
         self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name in ("first", "second"):
-            (place := tmp_path / name).mkdir()
-            monkeypatch.chdir(place)
-            (place / "run").mkdir()
+            (tmp_path / name / "run").mkdir(parents=True)
+            monkeypatch.chdir(tmp_path / name)
             here = replace(run, directory=Path("run"))
             assert values(squared(here, Squarer(), workers=2)) == SQUARES
             assert len(here.recorded(Square)) == 12
 
     def test_it_works_outside_the_main_thread(self, run: Run) -> None:
-        result: list[Square] = []
-        thread = threading.Thread(target=lambda: result.extend(squared(run, Squarer(), workers=1)))
-        thread.start()
-        thread.join()
-        assert values(result) == SQUARES
+        with ThreadPoolExecutor() as pool:
+            assert values(pool.submit(squared, run, Squarer()).result()) == SQUARES
 
     @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.process)])
     def test_what_a_worker_raises_reaches_the_caller(self, workers: int, run: Run) -> None:
@@ -210,6 +205,14 @@ class TestWorking:
         with pytest.raises(Interrupted):
             squared(run, Squarer(), workers=2, on_result=Mock(side_effect=KeyboardInterrupt))
         assert values(squared(run, Squarer(), workers=2)) == SQUARES
+
+    def test_what_a_thread_finishes_while_a_run_stops_is_recorded(self, run: Run) -> None:
+        def stop(_: Square) -> None:
+            until(lambda: len(run.recorded(Square)) > 1)  # not only the first, of which it is told
+            raise KeyboardInterrupt
+
+        with pytest.raises(Interrupted):
+            squared(run, Squarer(), workers=2, backend="threads", on_result=stop)
 
     @pytest.mark.parametrize("space", [0, 3])
     def test_a_full_disk_is_a_clear_message_and_can_be_gone_on_from(
