@@ -25,10 +25,11 @@ from ldm.memory import environments
 from ldm.memory.lessons import lessons_from
 from ldm.policy import Policy
 from ldm.reason import features, vocabulary
+from ldm.reason.detours import without_detours
 from ldm.reason.features import Situation
 from ldm.reason.pages import read_call
 from ldm.reason.relevance import learn
-from ldm.reason.vocabulary import Lesson
+from ldm.reason.vocabulary import INSTEAD, UNREWARDED, Lesson, vocabulary_of
 from ldm.types import Step, Task, Trajectory
 
 #: Part that is taken away → the groups of features (`ldm.reason.features.GROUPS`) without weight.
@@ -117,11 +118,20 @@ def calibration(bench: Bench) -> Lines:
     episodes = {name: worlds[name].memory for name in names}
     episodes["desk"] = lambda: bench.memory("desk", desk_episodes(), failures="contrast")
     for name, memory in episodes.items():
-        yield name, partial(_calibrated, bench, name, memory)
+        yield name, partial(_calibrated, bench, name, memory, without_search=False)
+    for name in listed:
+        searches = partial(_calibrated, bench, name, episodes[name], without_search=True)
+        yield f"{name}, searches by what counts", searches
 
 
-def _calibrated(bench: Bench, name: str, memory: Callable[[], str]) -> Line:
-    steps = bench.stored(f"{name}, left out", lambda: [*left_out(lessons_in(memory()))])
+def _calibrated(
+    bench: Bench, name: str, memory: Callable[[], str], *, without_search: bool
+) -> Line:
+    def judge() -> list[tuple[float, float, bool]]:
+        lessons = lessons_in(memory())
+        return [*left_out(lessons, what_counts(lessons) if without_search else lessons)]
+
+    steps = bench.stored(f"{name}, left out{', what counts' * without_search}", judge)
     sure, share, right = np.array(steps, np.float64).T
     clear = sure >= 0.8
     draws = np.random.default_rng(0).random((1_000, len(sure))) < sure
@@ -158,17 +168,27 @@ def lessons_in(place: str) -> list[Lesson]:
     return lessons_from(memory.contents.recallable.tuples)
 
 
-def left_out(lessons: Sequence[Lesson]) -> Iterator[tuple[float, float, bool]]:
+def what_counts(lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Return lessons by which a memory judges itself: in a search, the next step that counts."""
+    better = without_detours(lessons, vocabulary_of(lessons))
+    return [one for one in better if one.weight >= UNREWARDED or one.weight <= INSTEAD]
+
+
+def left_out(
+    lessons: Sequence[Lesson], judged: Sequence[Lesson]
+) -> Iterator[tuple[float, float, bool]]:
     """Yield (sure, probability, right) of each step that worked, learnt from other episodes.
 
     Right is also an action that nothing known tells apart from the one that was taken.
+
+    judged: the steps, with the actions that are right.
     """
     names = sorted({one.episode for one in lessons})
     random.Random(0).shuffle(names)
     for fold in range(FOLDS):
         held = set(names[fold::FOLDS])
         rule = learn([one for one in lessons if one.episode not in held])
-        for one in lessons:
+        for one in judged:
             if one.episode in held and one.weight > 0:
                 now = Situation(rule.vocabulary, one.goal, one.kind, one.past, one.observation)
                 ranking = rule.rank(now, one.possible)

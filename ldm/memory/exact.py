@@ -155,7 +155,7 @@ class Exact:
 #: The type, and a part of the name, of a batch that is not clustered yet.
 PENDING = "pending"
 #: Tuples beyond which the last memory, made anew for each episode, is added to the one before.
-MOST = 200
+MOST = 300
 
 
 class View:

@@ -216,18 +216,17 @@ class Retriever(Tree):
         return score(near, np.vecdot(vectors[others], query.observation_vector))
 
     @cached_property
-    def _by_goals(self) -> tuple[Array, Array, list[Numbers]]:
-        """The vector of each goal, the number of its rows, and these."""
+    def _by_goals(self) -> tuple[Array, Array, Numbers, Numbers]:
+        """The vectors of goals, the numbers of their rows, where those begin, and all rows."""
         goals = self.rows.columns["goal_vector"]
         numbers, counts = np.unique(goals, return_counts=True)
-        order = np.argsort(goals, kind="stable")
-        return numbers, counts, np.split(order, np.cumsum(counts)[:-1])
+        return numbers, counts, np.cumsum(counts) - counts, np.argsort(goals, kind="stable")
 
     def _nearest_goals(self, vector: Vectors) -> _Goals:
         """Return the goals, the nearest to one with a vector first."""
 
         def made() -> _Goals:
-            numbers, counts, _ = self._by_goals
+            numbers, counts, *_ = self._by_goals
             cosines = np.vecdot(self.rows.vectors[numbers], vector).astype(np.float64)
             ranks = np.argsort(-cosines, kind="stable")
             return _Goals(ranks, cosines[ranks], np.cumsum(counts[ranks]))
@@ -266,7 +265,7 @@ class Retriever(Tree):
             rows = rows if hidden is None else rows[~hidden[rows]]
             yield self._in_order(rows, self.similarities(query, rows))
             return
-        goals, (_, counts, of_goals) = self._nearest_goals(query.goal_vector), self._by_goals
+        goals, (_, counts, begins, by_goal) = self._nearest_goals(query.goal_vector), self._by_goals
         searched = np.zeros(len(self.rows), np.bool_)
         for part in parts:
             searched[part] = True if hidden is None else ~hidden[part]
@@ -277,8 +276,9 @@ class Retriever(Tree):
             before = int(goals.ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(goals.ends, before + size)))
             ranks = goals.ranks[start:stop]
-            rows = np.concatenate([of_goals[rank] for rank in ranks.tolist()])
-            near = np.repeat(goals.cosines[start:stop], counts[ranks])
+            ends = np.cumsum(sizes := counts[ranks])
+            rows = by_goal[np.repeat(begins[ranks] - ends + sizes, sizes) + np.arange(ends[-1])]
+            near = np.repeat(goals.cosines[start:stop], sizes)
             start, size = stop, 2 * size
             inside = searched[rows]
             rows, near = rows[inside], near[inside]
