@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.parallel import one_thread
-from ldm.reason.candidates import MOST, Candidates
+from ldm.reason.candidates import Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross, key_of_text
 from ldm.reason.vocabulary import (
     INSTEAD,
@@ -68,7 +68,7 @@ NEWEST, BLOCK, OLDER = 40, 20, 1_000
 SURPRISE = 0.02
 #: Iterations of the fit.
 ITERATIONS = 80
-#: Candidates, those of the most used forms, of which one is chosen where all are too many.
+#: Candidates, those of the most used forms, of which the most probable form is taken.
 USED = 200
 #: Facts that are told of a decision.
 BECAUSE = 3
@@ -574,9 +574,7 @@ class Relevance:
     def form(self, now: Situation) -> str:
         """Return the most probable form of an action, of the most used ones if there are many."""
         shares: dict[str, float] = defaultdict(float)
-        listed = self.candidates.of(now)
-        used = listed[:USED] if len(listed) >= MOST else listed
-        for action, share in self.rank(now, used).ranked():
+        for action, share in self.rank(now, self.candidates.of(now)[:USED]).ranked():
             shares[read_command(action).frame] += share
         return min(shares, key=lambda form: (-shares[form], form), default="")
 
