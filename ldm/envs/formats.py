@@ -147,7 +147,7 @@ def format_of(path: Path) -> str | None:
     """
     if path.name.endswith(LINES):
         readable = (one for one in _values(path) if not isinstance(one, Problem))
-        return _format_of(next(readable, None))
+        return next(map(_format_of, readable), None)
     value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
         return None

@@ -106,8 +106,7 @@ class Exact:
         """
         skipped = self._cached(accepted)[1]
         if form:
-            actions = self._forms.get(form, ())
-            skipped = skipped | np.isin(self._columns["action"], actions, invert=True)
+            skipped = skipped | ~np.isin(self._columns["action"], self._forms.get(form, ()))
         return self._retriever.nearest(query, count, skipped)
 
     def holds(self, texts: Texts) -> bool:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -451,12 +452,8 @@ class GrowingMemory:
         kind: only of this kind of task; None for all. where: learnt from these tuples alone.
         """
         view, accepted = self._current(), Filter.of(where)
-        key = view.states[0], accepted
-
-        def learnt() -> Rules:
-            return rules_of(_tuples(view.parts, accepted))
-
-        return cached(self._rules, key, learnt, MOST_RULES).of_kind(kind)
+        key, tuples = (view.states[0], accepted), partial(_tuples, view.parts, accepted)
+        return cached(self._rules, key, lambda: rules_of(tuples()), MOST_RULES).of_kind(kind)
 
     def fold(self) -> Generation | None:
         """Form all finished episodes into the next generation, which commands see.

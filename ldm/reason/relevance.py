@@ -690,5 +690,4 @@ def _curve(shares: Floats, right: Floats) -> tuple[tuple[float, float], ...]:
 
     best = minimize(loss, equal, bounds=((0, None), (0, None), (None, None))).x
     at = np.linspace(0.0, 1.0, POINTS)
-    curve = zip(at.tolist(), np.round(expit(terms(at) @ best), 6).tolist(), strict=True)
-    return tuple(curve) if len(shares) else ()
+    return tuple(zip(at.tolist(), np.round(expit(terms(at) @ best), 6).tolist(), strict=True))

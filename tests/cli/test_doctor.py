@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 import ldm
-from ldm import diagnosis, memory, registry
+from ldm import diagnosis, embed, memory, registry
 from ldm.envs import GROUP
 from ldm.envs.metadata import metadata as metadata_of_env
 from ldm.memory import build
@@ -42,7 +42,7 @@ def checks(*args: object) -> dict[str, dict[str, Any]]:
 
 def test_everything_needed_is_found_and_the_rest_has_a_remedy() -> None:
     outcome = run("doctor").done(f"{ldm.__version__} in ")
-    for section in ("Installed", "Data", "Model service", "Memory"):
+    for section in ("Installed", "Embedder", "Data", "Model service", "Memory"):
         assert f"\n{section}\n" in f"\n{outcome.out}"
 
 
@@ -78,6 +78,7 @@ def test_whatever_is_not_ok_has_a_remedy() -> None:
     assert {check["status"] for check in results.values()} == {"ok", "missing"}
     assert all(check["remedy"] for check in results.values() if check["status"] != "ok")
     assert results["chromadb"]["status"] == "ok"
+    assert results[embed.DEFAULT]["detail"].startswith("in ")
     assert "build-memory" in results[".ldm/memory"]["remedy"]
 
 
@@ -122,6 +123,11 @@ def test_without_chroma_the_rest_is_still_looked_at(
     (tmp_path / "some").mkdir()
     monkeypatch.setattr(memory, "environments", Mock(side_effect=ImportError("no chromadb")))
     assert checks("--memory", "some")["some"]["status"] == "problem"
+
+
+def test_a_default_embedder_without_weights_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "bundled_model", lambda: None)
+    assert checks()[embed.DEFAULT]["status"] == "missing"
 
 
 def install(place: Path, name: str, command: str = "") -> None:
