@@ -80,6 +80,7 @@ class Tree:
         self.below = by_key((span[:-1], span) for span in spans)
         held = {name for (name,) in self.below.get((), ())}
         self.batches = {one.id: one for one in batches if one.id in held}
+        self._of_kinds = by_key((one.kind, name) for name, one in self.batches.items())
         self._views: dict[Span, TypeView] = {}
         self._beneath: dict[tuple[Span, ...], tuple[list[Span], Vectors, Numbers]] = {}
         self._nearest: dict[Any, tuple[Span, ...]] = {}
@@ -90,7 +91,8 @@ class Tree:
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
-        return tuple(name for name, one in self.batches.items() if one.kind in (kind, ""))
+        own, mixed = (self._of_kinds.get(one, ()) for one in (kind, ""))
+        return tuple(sorted({*own, *mixed}))
 
     def classify(self, query: Query, names: Sequence[str]) -> Sequence[Span]:
         """Return the query's cell in each of some batches."""
@@ -178,8 +180,7 @@ class Retriever(Tree):
         if not batches:
             return []
         recalls: list[Recall] = []
-        trajectories: set[int] = set()
-        texts: set[int] = set()
+        trajectories, texts = set[int](), set[int]()
         cells = self.classify(query, batches)
         again: dict[Fallback, Iterator[list[tuple[int, float, int, int]]]] = {}
         spreads = (True, False) if query.classifier is None else (False,)
@@ -204,9 +205,8 @@ class Retriever(Tree):
 
         hidden: a mask of the rows to skip; of equal texts all but one should be.
         """
-        parts = self._ranked(self.below.get((), ()), query, hidden, count)
-        best = islice(chain.from_iterable(parts), count)
-        return [self.recall(row, similarity) for row, similarity, _, _ in best]
+        best = chain.from_iterable(self._ranked(self.below.get((), ()), query, hidden, count))
+        return [self.recall(row, similarity) for row, similarity, _, _ in islice(best, count)]
 
     def similarities(self, query: Query, rows: Numbers) -> Floats:
         """Return the similarity of each row."""
