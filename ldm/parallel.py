@@ -328,10 +328,5 @@ class ForkLock:
         self._lock.release()
 
 
-def _renew_all() -> None:
-    for lock in tuple(_LOCKS):
-        lock.renew()
-
-
 _LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()
-os.register_at_fork(after_in_child=_renew_all)
+os.register_at_fork(after_in_child=lambda: [*map(ForkLock.renew, tuple(_LOCKS))])

@@ -649,8 +649,6 @@ def _distinct(nearest: Iterable[Recall], past: Pairs) -> list[Recall]:
 
 def _differs(one: StateActionTuple, past: Pairs) -> int:
     """Return how many of the last actions of a past a tuple's own does not share."""
-    if not past:
-        return 0
-    own = one.history.past[-len(past) :]
+    own = one.history.past[-len(past) :] if past else ()
     both = zip(reversed(own), reversed(past), strict=False)
     return max(len(own), len(past)) - sum(mine == theirs for (_, mine), (_, theirs) in both)

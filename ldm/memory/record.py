@@ -175,8 +175,7 @@ def environments(location: str) -> tuple[str, ...]:
 
 def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:
     """Return the generations that readers see by environment, oldest first."""
-    known = {env: generations(location, env) for env in environments(location)}
-    return {env: present for env, present in known.items() if present}
+    return {x: known for x in environments(location) if (known := generations(location, x))}
 
 
 def generations(location: str, env: str) -> tuple[Generation, ...]:

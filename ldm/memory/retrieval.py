@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice, product, tee
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,9 +30,9 @@ DECIMALS = 6
 #: How far rounding may carry a cosine above 1.
 ROUNDING = 1e-5
 #: Rows compared in the first part; each further part is twice as large.
-FIRST_ROWS = 512
-#: Rows that are compared all at once, in any order.
-FEW_ROWS = 256
+FIRST_ROWS = 64
+#: Rows above which the goals are sorted instead of the rows.
+MANY_ROWS = 8_000
 #: Goals whose rankings and types are cached, and types whose views are.
 KEPT_GOALS, KEPT_TYPES = 32, 100_000
 
@@ -64,7 +64,7 @@ def score(goal: Any, observation: Any) -> Floats:
 
 def bound(goal: float) -> float:
     """Return the highest score of a tuple whose goal has at most this cosine."""
-    return float(score(goal, 1 + ROUNDING))
+    return 0.5 * goal + 0.5 * (1 + ROUNDING)
 
 
 class Tree:
@@ -121,15 +121,8 @@ class Tree:
         return tuple(types[i] for i in nearest_of_each(vector, centroids, sizes).tolist())
 
 
-class _Goals(NamedTuple):
-    """The distinct goals of a memory, the nearest to a goal first.
-
-    ranks: their numbers. cosines: float64. ends: the numbers of rows up to each.
-    """
-
-    ranks: Numbers
-    cosines: Floats
-    ends: Numbers
+#: Rows, the cosines of their goals, and the highest one of all rows that follow.
+_Part = tuple[Numbers, Floats, float]
 
 
 class Retriever(Tree):
@@ -139,10 +132,11 @@ class Retriever(Tree):
         """Take n rows, sorted by cell."""
         self.rows = rows
         self.spans = rows.spans()
+        self._limits = {name: (span.start, span.stop) for name, span in self.spans.items()}
         super().__init__(batches, self.spans)
         # Numbers instead of texts, because a widened search compares thousands of rows.
         self.texts = rows.same_texts()
-        self._goals: dict[Any, _Goals] = {}
+        self._near: dict[Any, tuple[Floats, Numbers, Numbers]] = {}
 
     def view(self, span: Span) -> TypeView:
         """Return a type, cached.
@@ -165,9 +159,7 @@ class Retriever(Tree):
         vectors = rows.vectors[rows.columns[f"{column}_vector"][members]]
         return TypeView.of(name, [rows.texts[i] for i in texts], vectors)
 
-    def search(
-        self, query: Query, batches: Sequence[str], k: int, hidden: Any = None
-    ) -> list[Recall]:
+    def search(self, query: Query, batches: Sequence[str], k: int, hidden: Any) -> list[Recall]:
         """Return the best `k` recalls over `batches`, the most similar first within each scope.
 
         There is at most one recall per text (goal, observation, action) and, as long as there are
@@ -175,22 +167,20 @@ class Retriever(Tree):
         the paper. If the cells yield fewer than `k`, their goal types and then their batches are
         searched, and `Recall.fallback` names the scope.
 
-        hidden: a mask of the rows to skip, or None.
+        hidden: a mask of the rows to skip.
         """
         if not batches:
             return []
         recalls: list[Recall] = []
         trajectories, texts = set[int](), set[int]()
         cells = self.classify(query, batches)
-        again: dict[Fallback, Iterator[list[tuple[int, float, int, int]]]] = {}
+        rankings = {
+            fallback: tee(self._ranked([cell[:depth] for cell in cells], query, hidden))
+            for fallback, depth in SCOPES.items()
+        }
         spreads = (True, False) if query.classifier is None else (False,)
-        for spread, (fallback, depth) in product(spreads, SCOPES.items()):
-            if fallback in again:
-                parts = again[fallback]
-            else:
-                ranked = self._ranked([cell[:depth] for cell in cells], query, hidden)
-                parts, again[fallback] = tee(ranked)
-            for row, similarity, trajectory, text in chain.from_iterable(parts):
+        for spread, fallback in product(spreads, SCOPES):
+            for row, similarity, trajectory, text in rankings[fallback][spread]:
                 if text in texts or (spread and trajectory in trajectories):
                     continue
                 trajectories.add(trajectory)
@@ -205,40 +195,43 @@ class Retriever(Tree):
 
         hidden: a mask of the rows to skip; of equal texts all but one should be.
         """
-        best = chain.from_iterable(self._ranked(self.below.get((), ()), query, hidden, count))
+        best = self._ranked(self.below.get((), ()), query, hidden, count)
         return [self.recall(row, similarity) for row, similarity, _, _ in islice(best, count)]
 
     def similarities(self, query: Query, rows: Numbers) -> Floats:
         """Return the similarity of each row."""
-        columns, vectors = self.rows.columns, self.rows.vectors
-        goals, others = columns["goal_vector"][rows], columns["observation_vector"][rows]
-        near = np.vecdot(vectors[goals], query.goal_vector)
-        return score(near, np.vecdot(vectors[others], query.observation_vector))
+        near = self._cosines("goal", rows, query.goal_vector)
+        return score(near, self._cosines("observation", rows, query.observation_vector))
 
     @cached_property
-    def _by_goals(self) -> tuple[Array, Array, Numbers, Numbers]:
-        """The vectors of goals, the numbers of their rows, where those begin, and all rows."""
+    def _goals(self) -> tuple[Array, Array, Array]:
+        """The vectors of goals, the numbers of their rows, and the goal of each row."""
         goals = self.rows.columns["goal_vector"]
-        numbers, counts = np.unique(goals, return_counts=True)
-        return numbers, counts, np.cumsum(counts) - counts, np.argsort(goals, kind="stable")
+        vectors, of_rows, counts = np.unique(goals, return_inverse=True, return_counts=True)
+        return vectors, counts, of_rows.astype(np.int32)
 
-    def _nearest_goals(self, vector: Vectors) -> _Goals:
-        """Return the goals, the nearest to one with a vector first."""
+    @cached_property
+    def _by_goal(self) -> tuple[Numbers, Numbers]:
+        """All rows by goal, and where those of each goal begin."""
+        _, counts, of_rows = self._goals
+        return np.argsort(of_rows, kind="stable"), np.cumsum(counts) - counts
 
-        def made() -> _Goals:
-            numbers, counts, *_ = self._by_goals
-            cosines = np.vecdot(self.rows.vectors[numbers], vector).astype(np.float64)
-            ranks = np.argsort(-cosines, kind="stable")
-            return _Goals(ranks, cosines[ranks], np.cumsum(counts[ranks]))
+    def _nearest_goals(self, vector: Vectors) -> tuple[Floats, Numbers, Numbers]:
+        """Return the cosines of goals, their ranking, and the numbers of rows before each rank."""
 
-        return cached(self._goals, vector.tobytes(), made, KEPT_GOALS)
+        def made() -> tuple[Floats, Numbers, Numbers]:
+            vectors, counts, _ = self._goals
+            cosines = np.vecdot(self.rows.vectors[vectors], vector).astype(np.float64)
+            ranking = np.argsort(-cosines, kind="stable")
+            return cosines, ranking, np.cumsum(np.append(0, counts[ranking]))
 
-    def _cosines(self, rows: Numbers, vector: Vectors) -> Vectors:
-        """Return the cosines of the observations of rows."""
-        of_rows = self.rows.columns["observation_vector"][rows]
-        used, places = np.unique(of_rows, return_inverse=True)
-        products: Vectors = np.vecdot(self.rows.vectors[used], vector)
-        return products[places]
+        return cached(self._near, vector.tobytes(), made, KEPT_GOALS)
+
+    def _cosines(self, column: str, rows: Numbers, vector: Vectors) -> Vectors:
+        """Return the cosines of the goals, or the observations, of rows."""
+        vectors = self.rows.vectors[self.rows.columns[f"{column}_vector"][rows]]
+        cosines: Vectors = np.vecdot(vectors, vector)
+        return cosines
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
         """Return row number `row` as a recall."""
@@ -250,52 +243,69 @@ class Retriever(Tree):
 
     def _ranked(
         self, spans: Sequence[Span], query: Query, hidden: Any, count: int = 0
-    ) -> Iterator[list[tuple[int, float, int, int]]]:
-        """Yield (row, similarity, trajectory, texts) of the rows in spans, in parts, best first.
+    ) -> Iterator[tuple[int, float, int, int]]:
+        """Yield (row, similarity, trajectory, texts) of the rows in spans, the best first.
 
         Equal ones are sorted by tuple id. A row is yielded once its score is above the bound of all
         rows that were not compared yet.
 
         hidden: as in `search`. count: of the rows that are needed at most; 0 for all.
         """
-        parts = [*map(self.spans.__getitem__, spans)]
-        if sum(part.stop - part.start for part in parts) <= FEW_ROWS:
-            few = (np.arange(part.start, part.stop) for part in parts)
-            rows = np.concatenate([np.empty(0, np.int64), *few])
-            rows = rows if hidden is None else rows[~hidden[rows]]
-            yield self._in_order(rows, self.similarities(query, rows))
-            return
-        goals, (_, counts, begins, by_goal) = self._nearest_goals(query.goal_vector), self._by_goals
-        searched = np.zeros(len(self.rows), np.bool_)
-        for part in parts:
-            searched[part] = True if hidden is None else ~hidden[part]
-        left = np.count_nonzero(searched)
+        ends = chain.from_iterable(map(self._limits.__getitem__, spans))
+        limits = np.fromiter(ends, np.int64).reshape(-1, 2)
+        parts = self._by_goals if np.diff(limits).sum() > MANY_ROWS else self._by_cosines
         waiting, similar = np.empty(0, np.int64), np.empty(0, np.float64)
-        start, size = 0, FIRST_ROWS
-        while left:
-            before = int(goals.ends[start - 1]) if start else 0
-            stop = max(start + 1, int(np.searchsorted(goals.ends, before + size)))
-            ranks = goals.ranks[start:stop]
-            ends = np.cumsum(sizes := counts[ranks])
-            rows = by_goal[np.repeat(begins[ranks] - ends + sizes, sizes) + np.arange(ends[-1])]
-            near = np.repeat(goals.cosines[start:stop], sizes)
-            start, size = stop, 2 * size
-            inside = searched[rows]
-            rows, near = rows[inside], near[inside]
-            left -= len(rows)
-            new = score(near, self._cosines(rows, query.observation_vector))
+        for rows, near, rest in parts(limits, query.goal_vector, hidden):
+            new = score(near, self._cosines("observation", rows, query.observation_vector))
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             if 0 < count < len(waiting):
                 best = similar >= np.partition(similar, -count)[-count]
                 waiting, similar = waiting[best], similar[best]
-            ready = np.ones(len(waiting), np.bool_)
-            if left:
-                ready = similar > bound(float(goals.cosines[start]))
-            yield self._in_order(waiting[ready], similar[ready])
+            ready = similar > bound(rest)
+            yield from self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
-    def _in_order(self, rows: Numbers, similar: Floats) -> list[tuple[int, float, int, int]]:
-        order = np.lexsort((self.rows.columns["id"][rows], -similar))
-        rows, similar = rows[order], similar[order]
-        columns = rows, similar, self.rows.columns["trajectory_id"][rows], self.texts[rows]
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+    def _by_cosines(self, limits: Numbers, vector: Vectors, hidden: Any) -> Iterator[_Part]:
+        """Yield the rows in spans in parts, those with the nearest goals first.
+
+        limits: (n, 2), the start and the end of each span.
+        """
+        rows = _runs(limits[:, 0], limits[:, 1] - limits[:, 0])
+        rows = rows[~hidden[rows]]
+        near, size = self._nearest_goals(vector)[0][self._goals[2][rows]], FIRST_ROWS
+        while len(rows) > size:
+            taken = near >= np.partition(near, -size)[-size]
+            part = rows[taken], near[taken]
+            rows, near, size = rows[~taken], near[~taken], 2 * size
+            yield *part, near.max(initial=-np.inf)
+        yield rows, near, -np.inf
+
+    def _by_goals(self, limits: Numbers, vector: Vectors, hidden: Any) -> Iterator[_Part]:
+        """Yield the same, going through the sorted goals instead, which is faster for many rows."""
+        (cosines, ranking, before), (by_goal, begins) = self._nearest_goals(vector), self._by_goal
+        searched = np.zeros(len(self.rows), np.bool_)
+        for start, stop in limits.tolist():
+            searched[start:stop] = ~hidden[start:stop]
+        left, first, size = np.count_nonzero(searched), 0, 8 * FIRST_ROWS
+        while left:
+            stop = np.searchsorted(before, before[first] + size) - 1
+            goals = ranking[first : max(first + 1, stop)]
+            counts = self._goals[1][goals]
+            rows = by_goal[_runs(begins[goals], counts)]
+            inside, near = searched[rows], np.repeat(cosines[goals], counts)
+            left -= np.count_nonzero(inside)
+            first, size = first + len(goals), 2 * size
+            yield rows[inside], near[inside], cosines[ranking[first]] if left else -np.inf
+
+    def _in_order(self, rows: Numbers, similar: Floats) -> Iterator[tuple[int, float, int, int]]:
+        trajectories = self.rows.columns["trajectory_id"]
+        for at in np.lexsort((self.rows.columns["id"][rows], -similar)).tolist():
+            row = int(rows[at])
+            yield row, float(similar[at]), int(trajectories[row]), int(self.texts[row])
+
+
+def _runs(starts: Numbers, sizes: Numbers) -> Numbers:
+    """Return the numbers of several runs, each of a size from a start on."""
+    ends = np.cumsum(sizes)
+    runs: Numbers = np.repeat(starts - ends + sizes, sizes) + np.arange(sizes.sum())
+    return runs

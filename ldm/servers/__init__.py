@@ -326,8 +326,8 @@ class _ServerRetriever(Retriever):
 
     def _ranked(
         self, spans: Sequence[Span], query: Query, hidden: Any, count: int = 0
-    ) -> Iterator[list[tuple[Any, float, Any, Any]]]:
-        """Yield (row, similarity, trajectory, texts) in parts, the best first, equal ones by id.
+    ) -> Iterator[tuple[Any, float, Any, Any]]:
+        """Yield (row, similarity, trajectory, texts), the best first, equal ones by id.
 
         More is asked for as long as the caller goes on. A row is yielded once it is certain that
         none of those that were not read yet is more similar.
@@ -349,11 +349,9 @@ class _ServerRetriever(Retriever):
                 bound = 1 - distances[stop] / 4 + MARGIN
                 ready = [entry for entry in waiting if -entry[0] > bound]
                 waiting = waiting[len(ready) :]
-                yield [
-                    (one, -similarity, one.trajectory, one.metadata["same"])
-                    for similarity, _, one in ready
-                    if not hidden(one)
-                ]
+                for similarity, _, one in ready:
+                    if not hidden(one):
+                        yield one, -similarity, one.trajectory, one.metadata["same"]
 
     def _searches(
         self, query: Query, where: Any

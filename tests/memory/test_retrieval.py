@@ -239,26 +239,23 @@ def brute_force(contents: Contents, query: np.ndarray) -> list[tuple[str, float,
     return [(name, -similar, "") for similar, name in sorted(scored)[:K]]
 
 
-def differing(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> int:
+def differing(contents: Contents) -> int:
     """For how many of 40 random queries the best K are not those of brute force."""
-    monkeypatch.setattr(retrieval, "FIRST_ROWS", 8)
-    retriever = Retriever(contents.batches, contents.rows)
+    retriever, hidden = Retriever(contents.batches, contents.rows), np.zeros(ROWS, np.bool_)
     different = 0
     for query in unit(np.random.default_rng(1).standard_normal((40, 2, DIMENSION))):
         expected = brute_force(contents, query)
-        recalls: list[Recall] = retriever.search(Query("", "", *query), ["mixed-1"], K)
+        recalls: list[Recall] = retriever.search(Query("", "", *query), ["mixed-1"], K, hidden)
         different += [(r.id, r.similarity, r.fallback) for r in recalls] != expected
     return different
 
 
-def test_the_best_are_those_of_brute_force(
-    contents: Contents, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("many", [0, ROWS])
+def test_the_best_are_those_of_brute_force_and_a_wrong_bound_would_be_noticed(
+    contents: Contents, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
-    assert not differing(contents, monkeypatch)
-
-
-def test_a_wrong_bound_would_be_noticed(
-    contents: Contents, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch.setattr(retrieval, "FIRST_ROWS", 8)
+    monkeypatch.setattr(retrieval, "MANY_ROWS", many)
+    assert not differing(contents)
     monkeypatch.setattr(retrieval, "bound", lambda goal: goal)
-    assert differing(contents, monkeypatch) > 10
+    assert differing(contents) > 10
