@@ -90,9 +90,10 @@ def random_episodes(tuples: int) -> Iterator[tuple[str, str, float, list[tuple[s
 def recorded_episodes(path: Path) -> Iterator[tuple[str, str, float, list[tuple[str, str]]]]:
     """Yield (goal, kind, score, steps) of the trajectories in a file, again and again."""
     while True:  # read again each time, as episodes that are kept would count as the memory's
-        for one in records.read(path, Trajectory):
-            steps = [(seen, step.action) for seen, step in one.moves()]
-            yield one.task.goal, one.task.kind, one.score, steps
+        for one in records.scan(path, Trajectory):
+            if isinstance(one, Trajectory):
+                steps = [(seen, step.action) for seen, step in one.moves()]
+                yield one.task.goal, one.task.kind, one.score, steps
 
 
 def measure(

@@ -306,7 +306,7 @@ class StateActionTuple:
 
 
 #: Cached, because every decision asks for the ids of its tuples.
-_tuple_id = lru_cache(maxsize=50_000)(stable_hash)
+_tuple_id = lru_cache(maxsize=10_000)(stable_hash)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def _record(key: bytes, vector: bytes) -> bytes:
 
 
 #: Maximum vectors in memory; the texts of an episode repeat a lot.
-CACHE_SIZE = 20_000
+CACHE_SIZE = 8_000
 #: Maximum deviation of a vector's length from 1; others are scaled.
 UNIT = 1e-3
 

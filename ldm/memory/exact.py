@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -23,12 +23,12 @@ from ldm.memory.log import Episodes, Event, Rate
 from ldm.memory.recalls import Trial
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Floats, Mask, Numbers, Vectors, id_of, value_of
-from ldm.parallel import cached
+from ldm.parallel import cached, give_back
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.vocabulary import read_command
 from ldm.types import Recall, StateActionTuple, Trajectory, by_key
 
-#: Filters whose masks are cached.
+#: Filters, and forms of actions, whose masks are cached.
 KEPT = 32
 #: The latest tuples with an action, in each part of a memory, whose outcomes are looked at.
 RECENT = 50
@@ -53,6 +53,7 @@ class Exact:
         self._visible = visible
         self._retriever = retriever
         self._masks: dict[Filter, tuple[Mask, Mask]] = {}
+        self._others: dict[str, Mask] = {}
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -63,8 +64,7 @@ class Exact:
     @cached_property
     def _forms(self) -> dict[str, list[int]]:
         """The numbers of the actions of each form."""
-        actions = self._rows.distinct("action").items()
-        return by_key((read_command(action).frame, number) for number, action in actions)
+        return by_key((read_command(x).frame, n) for n, x in self._rows.distinct("action").items())
 
     @cached_property
     def _success(self) -> Floats:
@@ -106,7 +106,10 @@ class Exact:
         """
         skipped = self._cached(accepted)[1]
         if form:
-            skipped = skipped | ~np.isin(self._columns["action"], self._forms.get(form, ()))
+            others = partial(
+                np.isin, self._columns["action"], self._forms.get(form, ()), invert=True
+            )
+            skipped = skipped | cached(self._others, form, others, KEPT)
         return self._retriever.nearest(query, count, skipped)
 
     def holds(self, texts: Texts) -> bool:
@@ -219,6 +222,7 @@ class View:
             rows += [IndexedTuple(step, batch, 0, 0) for step in tuples]
         *older, recent = self.memories or [Memory(start, self._embedder)]
         if len(recent) >= MOST:
+            give_back()  # what earlier memories have left between the objects that stay
             more = [*recent.contents.rows], recent.contents.vectors_of_texts()
             older = [self._extended(one.contents, *more) for one in older] or [recent]
             recent = Memory(start, self._embedder)

@@ -73,7 +73,7 @@ CODED: Mapping[str, tuple[Any, Any]] = {
     "possible": (tuple[str, ...], None),
 }
 #: Tuples, pasts and texts that are cached.
-KEPT = 20_000
+KEPT = 5_000
 
 
 @dataclass(slots=True, eq=False)
