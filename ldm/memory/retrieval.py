@@ -30,7 +30,7 @@ DECIMALS = 6
 #: How far rounding may carry a cosine above 1.
 ROUNDING = 1e-5
 #: Rows compared in the first part; each further part is twice as large.
-FIRST_ROWS = 64
+FIRST_ROWS = 96
 #: Rows above which the goals are sorted instead of the rows.
 MANY_ROWS = 8_000
 #: Goals whose rankings and types are cached, and types whose views are.
