@@ -49,7 +49,7 @@ class Exact:
 
     def __init__(self, retriever: Retriever, visible: Mask) -> None:
         self._rows, self._columns = retriever.rows, retriever.rows.columns
-        self._texts = retriever.texts
+        self._texts, self._actions = retriever.texts, retriever.rows.columns["action"]
         self._visible = visible
         self._retriever = retriever
         self._masks: dict[Filter, tuple[Mask, Mask]] = {}
@@ -106,9 +106,7 @@ class Exact:
         """
         skipped = self._cached(accepted)[1]
         if form:
-            others = partial(
-                np.isin, self._columns["action"], self._forms.get(form, ()), invert=True
-            )
+            others = partial(np.isin, self._actions, self._forms.get(form, ()), invert=True)
             skipped = skipped | cached(self._others, form, others, KEPT)
         return self._retriever.nearest(query, count, skipped)
 
@@ -127,21 +125,26 @@ class Exact:
 
         least: the least similarity.
         """
-        rows = self._having(accepted, (action,), ("action",))[-RECENT:]
+        rows = self._having(accepted, (action,))[-RECENT:]
         return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
 
-    def _having(
-        self, accepted: Filter, texts: Sequence[str], columns: Sequence[str] = COLUMNS
-    ) -> Numbers:
-        """Return the accepted rows with these texts, the oldest first."""
-        numbers = [self._numbers.get(text, -1) for text in texts]
-        if min(numbers) < 0:
-            return np.empty(0, np.int64)
-        mask = self.mask(accepted)
-        for name, number in zip(columns, numbers, strict=True):
-            mask = mask & (self._columns[name] == number)
-        rows = np.flatnonzero(mask)
-        return rows[np.argsort(self._columns["time"][rows], kind="stable")]
+    @cached_property
+    def _by_action(self) -> Numbers:
+        """All rows by action, those of one the oldest first."""
+        return np.lexsort((self._columns["time"], self._actions))
+
+    def _having(self, accepted: Filter, texts: Sequence[str]) -> Numbers:
+        """Return the accepted rows with these texts, the oldest first.
+
+        texts: goal, observation and action, or the action alone.
+        """
+        *others, action = (self._numbers.get(text, -1) for text in texts)
+        ends = np.array([max(action, 0), action + 1], self._actions.dtype)
+        rows = self._by_action[slice(*np.searchsorted(self._actions, ends, sorter=self._by_action))]
+        rows = rows[self.mask(accepted)[rows]]
+        for name, number in zip(COLUMNS, others, strict=False):
+            rows = rows[self._columns[name][rows] == number]
+        return rows
 
     def _trials_at(self, rows: Numbers, rated: Rated) -> list[Trial]:
         """Return the outcomes of the rows whose success is known, and the feedback on them."""
