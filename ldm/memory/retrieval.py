@@ -286,7 +286,7 @@ class Retriever(Tree):
         searched = np.zeros(len(self.rows), np.bool_)
         for start, stop in limits.tolist():
             searched[start:stop] = ~hidden[start:stop]
-        left, first, size = np.count_nonzero(searched), 0, 8 * FIRST_ROWS
+        left, first, size = np.count_nonzero(searched), 0, 3 * FIRST_ROWS
         while left:
             stop = np.searchsorted(before, before[first] + size) - 1
             goals = ranking[first : max(first + 1, stop)]
