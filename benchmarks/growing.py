@@ -91,9 +91,10 @@ def recorded_episodes(path: Path) -> Iterator[tuple[str, str, float, list[tuple[
     """Yield (goal, kind, score, steps) of the trajectories in a file, again and again."""
     while True:  # read again each time, as episodes that are kept would count as the memory's
         for one in records.scan(path, Trajectory):
-            if isinstance(one, Trajectory):
-                steps = [(seen, step.action) for seen, step in one.moves()]
-                yield one.task.goal, one.task.kind, one.score, steps
+            if not isinstance(one, Trajectory):
+                sys.exit(str(one))
+            steps = [(seen, step.action) for seen, step in one.moves()]
+            yield one.task.goal, one.task.kind, one.score, steps
 
 
 def measure(

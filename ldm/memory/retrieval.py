@@ -29,7 +29,8 @@ from ldm.types import Recall, by_key
 DECIMALS = 6
 #: How far rounding may carry a cosine above 1.
 ROUNDING = 1e-5
-#: Rows compared in the first part; each further part is twice as large.
+#: Rows compared in the first part, three times as many where goals are sorted; each further part
+#: is twice as large.
 FIRST_ROWS = 96
 #: Rows above which the goals are sorted instead of the rows.
 MANY_ROWS = 8_000
@@ -132,7 +133,7 @@ class Retriever(Tree):
         """Take n rows, sorted by cell."""
         self.rows = rows
         self.spans = rows.spans()
-        self._limits = {name: (span.start, span.stop) for name, span in self.spans.items()}
+        self._sizes = {name: (one.start, one.stop - one.start) for name, one in self.spans.items()}
         super().__init__(batches, self.spans)
         # Numbers instead of texts, because a widened search compares thousands of rows.
         self.texts = rows.same_texts()
@@ -174,13 +175,13 @@ class Retriever(Tree):
         recalls: list[Recall] = []
         trajectories, texts = set[int](), set[int]()
         cells = self.classify(query, batches)
-        rankings = {
-            fallback: tee(self._ranked([cell[:depth] for cell in cells], query, hidden))
-            for fallback, depth in SCOPES.items()
-        }
+        ranked: dict[Fallback, tuple[Iterator[tuple[int, float, int, int]], ...]] = {}
         spreads = (True, False) if query.classifier is None else (False,)
-        for spread, fallback in product(spreads, SCOPES):
-            for row, similarity, trajectory, text in rankings[fallback][spread]:
+        for spread, (fallback, depth) in product(spreads, SCOPES.items()):
+            if fallback not in ranked:
+                spans = [cell[:depth] for cell in cells]
+                ranked[fallback] = tee(self._ranked(spans, query, hidden))
+            for row, similarity, trajectory, text in ranked[fallback][spread]:
                 if text in texts or (spread and trajectory in trajectories):
                     continue
                 trajectories.add(trajectory)
@@ -251,11 +252,11 @@ class Retriever(Tree):
 
         hidden: as in `search`. count: of the rows that are needed at most; 0 for all.
         """
-        ends = chain.from_iterable(map(self._limits.__getitem__, spans))
-        limits = np.fromiter(ends, np.int64).reshape(-1, 2)
-        parts = self._by_goals if np.diff(limits).sum() > MANY_ROWS else self._by_cosines
+        numbers = chain.from_iterable(map(self._sizes.__getitem__, spans))
+        runs = np.fromiter(numbers, np.int64).reshape(-1, 2)
+        parts = self._by_goals if runs[:, 1].sum() > MANY_ROWS else self._by_cosines
         waiting, similar = np.empty(0, np.int64), np.empty(0, np.float64)
-        for rows, near, rest in parts(limits, query.goal_vector, hidden):
+        for rows, near, rest in parts(runs, query.goal_vector, hidden):
             new = score(near, self._cosines("observation", rows, query.observation_vector))
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             if 0 < count < len(waiting):
@@ -265,12 +266,12 @@ class Retriever(Tree):
             yield from self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
-    def _by_cosines(self, limits: Numbers, vector: Vectors, hidden: Any) -> Iterator[_Part]:
+    def _by_cosines(self, runs: Numbers, vector: Vectors, hidden: Any) -> Iterator[_Part]:
         """Yield the rows in spans in parts, those with the nearest goals first.
 
-        limits: (n, 2), the start and the end of each span.
+        runs: (n, 2), the start and the size of each span.
         """
-        rows = _runs(limits[:, 0], limits[:, 1] - limits[:, 0])
+        rows = _rows_in(*runs.T)
         rows = rows[~hidden[rows]]
         near, size = self._nearest_goals(vector)[0][self._goals[2][rows]], FIRST_ROWS
         while len(rows) > size:
@@ -280,18 +281,18 @@ class Retriever(Tree):
             yield *part, near.max(initial=-np.inf)
         yield rows, near, -np.inf
 
-    def _by_goals(self, limits: Numbers, vector: Vectors, hidden: Any) -> Iterator[_Part]:
+    def _by_goals(self, runs: Numbers, vector: Vectors, hidden: Any) -> Iterator[_Part]:
         """Yield the same, going through the sorted goals instead, which is faster for many rows."""
         (cosines, ranking, before), (by_goal, begins) = self._nearest_goals(vector), self._by_goal
         searched = np.zeros(len(self.rows), np.bool_)
-        for start, stop in limits.tolist():
-            searched[start:stop] = ~hidden[start:stop]
+        for start, count in runs.tolist():
+            searched[start : start + count] = ~hidden[start : start + count]
         left, first, size = np.count_nonzero(searched), 0, 3 * FIRST_ROWS
         while left:
             stop = np.searchsorted(before, before[first] + size) - 1
             goals = ranking[first : max(first + 1, stop)]
             counts = self._goals[1][goals]
-            rows = by_goal[_runs(begins[goals], counts)]
+            rows = by_goal[_rows_in(begins[goals], counts)]
             inside, near = searched[rows], np.repeat(cosines[goals], counts)
             left -= np.count_nonzero(inside)
             first, size = first + len(goals), 2 * size
@@ -304,8 +305,8 @@ class Retriever(Tree):
             yield row, float(similar[at]), int(trajectories[row]), int(self.texts[row])
 
 
-def _runs(starts: Numbers, sizes: Numbers) -> Numbers:
+def _rows_in(starts: Numbers, sizes: Numbers) -> Numbers:
     """Return the numbers of several runs, each of a size from a start on."""
     ends = np.cumsum(sizes)
-    runs: Numbers = np.repeat(starts - ends + sizes, sizes) + np.arange(sizes.sum())
-    return runs
+    rows: Numbers = np.repeat(starts - ends + sizes, sizes) + np.arange(sizes.sum())
+    return rows
