@@ -52,7 +52,7 @@ COMMON = 0.25
 #: episodes solve 1, 6 and 15 of 100 training tasks of ALFWorld fewer.
 NEGATIVES = 100
 #: Parts of the episodes of which each is left out once, until so many steps were.
-FOLDS, LEFT_OUT = 5, 1000
+FOLDS, LEFT_OUT = 5, 800
 #: Strength of the ridge towards confidence that equals the share of the probability, the least
 #: share, or rest, that it tells from less, and the points between which it is interpolated; chosen
 #: by the left-out steps of the memories of `benchmarks/relevance.py table calibration`.
@@ -67,7 +67,7 @@ NEWEST, BLOCK, OLDER = 40, 20, 1_000
 #: The least probability that counts there, so that no single step decides.
 SURPRISE = 0.02
 #: Iterations of the fit.
-ITERATIONS = 80
+ITERATIONS = 40
 #: Candidates, those of the most used forms, of which the most probable form is taken.
 USED = 200
 #: Facts that are told of a decision.
@@ -211,17 +211,20 @@ class Fit:
         self.data = data
         keep = _supported(data)
         supported = data.features[keep]
-        self.columns = np.unique(supported)
-        place = np.empty(len(supported), np.int32)
-        for at in range(0, len(supported), PART):  # all at once would take twice the memory
-            place[at : at + PART] = np.searchsorted(self.columns, supported[at : at + PART])
-        ends_supported = np.append(np.int32(0), np.cumsum(keep, dtype=np.int32))[
-            np.concatenate([[0], np.cumsum(data.sizes)])
-        ]
-        sums = np.diff(np.append(np.uint64(0), np.cumsum(supported))[ends_supported])
+        counted = np.append(np.int32(0), np.cumsum(keep, dtype=np.int32))
+        ends = counted[np.append(0, np.cumsum(data.sizes))]
+        sums = np.diff(np.append(np.uint64(0), np.cumsum(supported))[ends])
         _, chosen, block = np.unique(sums, return_index=True, return_inverse=True)
-        x = _ones(place, ends_supported, len(self.columns), np.uint64)[chosen]
-        del place, supported
+        place = np.arange(len(supported), dtype=np.int32)
+        x = _ones(place, ends, len(supported), np.uint8)[chosen]
+        supported = supported[x.indices]
+        # All at once would take twice the memory, and three times as long.
+        few = np.array_split(supported, len(supported) // PART + 1)
+        parts = [np.unique(one, return_inverse=True) for one in few]
+        self.columns = np.unique(np.concatenate([part for part, _ in parts]))
+        place = np.concatenate([np.searchsorted(self.columns, part)[at] for part, at in parts])
+        x = _ones(place, x.indptr, len(self.columns), np.uint64)
+        del counted, place, supported, few, parts
         ends = np.concatenate([[0], np.cumsum(data.lengths)])
         self.rows = _ones(block[data.blocks], ends, len(chosen), np.float64)
         signs = np.random.default_rng(2).integers(1 << 63, size=len(data.lengths), dtype=np.uint64)
@@ -230,7 +233,7 @@ class Fit:
         distinct, chosen, self.column = np.unique(signs, return_index=True, return_inverse=True)
         self.each = SCALES[(self.columns & np.uint64(255)).astype(int)] ** 2 * (signs != 0)
         self.scale = np.sqrt(np.bincount(self.column, self.each, len(distinct)))
-        self.x = x[:, chosen[distinct != 0]].astype(np.float64)
+        self.x = x[:, chosen[distinct != 0]].astype(np.float32)
         self.column -= int(not distinct.all())
         self.scale = self.scale[distinct != 0]
 
@@ -278,7 +281,7 @@ class Fit:
         each = np.repeat(size, sizes)
 
         def loss(w: Floats) -> tuple[float, Floats]:
-            z = rows @ (x @ (w[:-1] * scale)) + repeats * w[-1] + alike
+            z = rows @ (x @ (w[:-1] * scale).astype(np.float32)) + repeats * w[-1] + alike
             z -= np.repeat(np.maximum.reduceat(z, start), sizes)
             p = np.exp(z)
             total = np.add.reduceat(p, start)
@@ -290,7 +293,7 @@ class Fit:
             p *= np.repeat(slope, sizes)
             p[start] -= slope
             p *= each
-            gradient = np.append((x.T @ (rows.T @ p)) * scale, repeats @ p)
+            gradient = np.append((x.T @ (rows.T @ p).astype(np.float32)) * scale, repeats @ p)
             gradient += RIDGE * (w - mean)
             return float(value.sum() + 0.5 * RIDGE * ((w - mean) ** 2).sum()), gradient
 
@@ -404,10 +407,8 @@ def _ones(
 ) -> Any:
     from scipy.sparse import csr_matrix
 
-    shape = (len(ends) - 1, width)
-    return csr_matrix(
-        (np.ones(len(columns), number), columns.astype(np.int32, copy=False), ends), shape
-    )
+    ones = np.ones(len(columns), number), columns.astype(np.int32, copy=False), ends
+    return csr_matrix(ones, (len(ends) - 1, width))
 
 
 @dataclass(frozen=True)
