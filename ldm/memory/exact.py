@@ -148,8 +148,8 @@ class Exact:
 
     def _trials_at(self, rows: Numbers, rated: Rated) -> list[Trial]:
         """Return the outcomes of the rows whose success is known, and the feedback on them."""
-        rows = rows[~np.isnan(self._success[rows])]
-        columns = self._columns["time"][rows], rows, self._success[rows]
+        known = rows[~np.isnan(self._success[rows])]
+        columns = self._columns["time"][known], known, self._success[known]
         trials = [Trial(*one) for one in zip(*(one.tolist() for one in columns), strict=True)]
         if rated:
             names = map(id_of, self._columns["id"][rows].tolist())

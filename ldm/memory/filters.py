@@ -90,11 +90,9 @@ def _values(
     scope: Labels, tags: Labels, source: str, origin: str, task: str, trajectory: str
 ) -> _Values:
     """Return what the conditions on an episode are compared with."""
-    values: dict[str, tuple[str, ...]] = {"source": (source,), "origin": (origin,), "task": (task,)}
-    values["episode"] = (trajectory, task.removeprefix(task_id("")))
-    for name, value in (*scope, *tags):
-        values[name] = (*values.get(name, ()), value)
-    return values
+    values = {name: (value,) for name, value in (*tags, *scope)}
+    values |= {"source": (source,), "origin": (origin,), "task": (task,)}
+    return values | {"episode": (trajectory, task.removeprefix(task_id("")))}
 
 
 def _episodes(rows: Rows) -> Iterator[tuple[int, _Values]]:

@@ -33,7 +33,7 @@ from ldm.memory.exact import Texts, View, texts_of
 from ldm.memory.filters import EVERYTHING, Filter, Outcomes, Where
 from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.index import Generation, check_embedder
+from ldm.memory.index import NOWHERE, Generation, check_embedder
 from ldm.memory.lessons import Known, rules_of
 from ldm.memory.places import newest, refuse_server
 from ldm.memory.recalls import MARGIN, Recalls, Trial, arranged, unlike, weighed
@@ -332,9 +332,9 @@ class GrowingMemory:
         """
         if not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
-        ids = self._ids_of(of) if isinstance(of, str) else [one.id for one in of]
+        ids = dict.fromkeys(self._ids_of(of) if isinstance(of, str) else (one.id for one in of))
         if ids:
-            self._rate(ids, reward)
+            self._append([log.Rate(tuple(ids), float(reward), log.present())])
 
     def holds(self, of: str, *, where: Where | None = None) -> bool:
         """Return whether all tuples of a result of `recall`, or of an episode, match `where`.
@@ -367,6 +367,8 @@ class GrowingMemory:
         recorded = first.task_id.startswith(log.task_id(""))
         name = first.task_id.removeprefix(log.task_id("")) if recorded else first.trajectory_id
         self._append([log.Correct(name, float(score), log.present())])
+        with record.writing(self.location, FOLDING):
+            pass  # who forms a batch now has read the former score
         if folded := self._current().base.rows.ids & ids:
             changes.rewrite_outcomes(self.location, self.env, folded, score)
 
@@ -383,7 +385,7 @@ class GrowingMemory:
         names = [name for name in episodes if self._ids_of(name)]
         if not where and not names:
             raise ValueError("name what to forget: where=… or episodes=…")
-        accepted = Filter.of(where or {"episode": names})
+        accepted = Filter.of({**(where or {}), **({"episode": names} if names else {})})
         return self._forget(accepted.mask, accepted.takes, purge=purge)
 
     def expire(self, before: float) -> int:
@@ -434,8 +436,8 @@ class GrowingMemory:
             "tuples": len({*map(texts_of, tuples)}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
-            "pending": sum(accepted.takes(one) for one in view.pending.values()),
-            "unfinished": sum(accepted.takes(one) for one, _ in view.episodes.running.values()),
+            "pending": sum(accepted.takes(one) for one in [*view.pending.values()]),
+            "unfinished": sum(accepted.takes(one) for one, _ in [*view.episodes.running.values()]),
         }
 
     def kinds(self, *, where: Where | None = None) -> dict[str, int]:
@@ -517,7 +519,9 @@ class GrowingMemory:
         if view is not None and view.states[0] == states[0]:
             events, place = self._log.read(view.place)
             corrected = any(isinstance(one, log.Correct) for _, one in events)
-            if place.log == view.place.log and not corrected:
+            first = min((at for at, _ in events), default=place.end)
+            if place.log == view.place.log and first >= view.place.end and not corrected:
+                view.place = NOWHERE  # if this fails, all is read anew
                 view.take(events, self._vectors_of)
                 view.place, view.states = place, states
                 return view
@@ -531,10 +535,6 @@ class GrowingMemory:
     def _vectors_of(self, texts: Sequence[str]) -> Mapping[str, Vectors]:
         """Return the vectors of texts of the log, which are computed once."""
         return self._vectors.vectors(texts, self._embed)
-
-    def _rate(self, tuples: Iterable[str], reward: float) -> None:
-        """Append feedback on tuples."""
-        self._append([log.Rate(tuple(dict.fromkeys(tuples)), float(reward), log.present())])
 
     def _weighed(
         self, view: View, chosen: Sequence[Recall], query: Query, accepted: Filter

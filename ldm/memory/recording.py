@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.memory.exact import texts_of
-from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken, present
+from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, Rate, StepTaken, present
 from ldm.types import Labels, Recall, Trajectory, encodable
 
 if TYPE_CHECKING:
@@ -117,19 +117,19 @@ class Recording:
         total = round(sum(reward or 0.0 for reward in rewards), 9)
         earned = min(1.0, max(0.0, total)) if score is None else float(score)
         end = Finish(self.id, earned, plain_text("observation", observation), present())
-        texts = {self.goal, *(one.observation for one in self.steps)}
-        self._memory._append([end], sorted(texts) if self.steps else ())
+        followed = dict.fromkeys(name for one in self.steps for name in one.followed)
+        rated = [Rate(tuple(followed), 2 * earned - 1, end.time)] if followed else []
+        self._memory._embed(sorted({self.goal, *(one.observation for one in self.steps)}))
+        self._memory._append([end, *rated])
         self.finished = True
         self._ends.append(end)
-        if followed := [name for one in self.steps for name in one.followed]:
-            self._memory._rate(followed, 2 * earned - 1)
+        self._memory._fold_when_full()
 
     def trajectory(self) -> Trajectory | None:
         """Return the episode; None if it is not finished or has no step."""
         return next(iter(Episodes().take([self._first, *self.steps, *self._ends]).values()), None)
 
     def _check_running(self) -> None:
-        if self.finished:
-            raise LdmError(
-                f"The episode {self.goal!r} is finished.", "Begin another one with `begin`."
-            )
+        if self.finished or self.id not in self._memory.unfinished:
+            over = f"The episode {self.goal!r} is finished or forgotten."
+            raise LdmError(over, "Begin another one with `begin`.")
