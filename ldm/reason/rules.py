@@ -91,7 +91,7 @@ class FactReader:
         self._limits = dict(vocabulary.thresholds)
         paths = {path for one in lessons for path, _ in reading.leaves(one.observation, named=True)}
         ends = Counter(end for path in paths for end in _ends(path))
-        self._short = {path: next(e for e in _ends(path) if ends[e] == 1) for path in paths}
+        self._short = {path: next((e for e in _ends(path) if ends[e] == 1), path) for path in paths}
         self._texts: dict[str, dict[str, tuple[str, ...]]] = {}
         self._states: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = {}
         self._paths: dict[str, str] = {}
