@@ -147,7 +147,7 @@ class Exact:
         return rows
 
     def _trials_at(self, rows: Numbers, rated: Rated) -> list[Trial]:
-        """Return the outcomes of the rows whose success is known, and the feedback on them."""
+        """Return the known outcomes of rows, and the feedback on all of them."""
         known = rows[~np.isnan(self._success[rows])]
         columns = self._columns["time"][known], known, self._success[known]
         trials = [Trial(*one) for one in zip(*(one.tolist() for one in columns), strict=True)]

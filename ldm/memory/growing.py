@@ -380,11 +380,13 @@ class GrowingMemory:
         where: as in `recall`. episodes: ids of episodes or of added trajectories.
         purge: whether to erase them from the disk as well, with their episodes in the log.
 
-        Raises ValueError if nothing is named.
+        Both must hold if both are given.
+
+        Raises ValueError if nothing is named, or episodes are in both.
         """
         names = [name for name in episodes if self._ids_of(name)]
-        if not where and not names:
-            raise ValueError("name what to forget: where=… or episodes=…")
+        if not (where or names) or (names and where and "episode" in where):
+            raise ValueError("name what to forget: where=… or episodes=…, episodes in one of them")
         accepted = Filter.of({**(where or {}), **({"episode": names} if names else {})})
         return self._forget(accepted.mask, accepted.takes, purge=purge)
 

@@ -130,6 +130,6 @@ class Recording:
         return next(iter(Episodes().take([self._first, *self.steps, *self._ends]).values()), None)
 
     def _check_running(self) -> None:
-        if self.finished or self.id not in self._memory.unfinished:
+        if self.finished or self.id not in self._memory._current().episodes.running:
             over = f"The episode {self.goal!r} is finished or forgotten."
             raise LdmError(over, "Begin another one with `begin`.")
